@@ -1,0 +1,44 @@
+# Each target does its own set-up; a fresh machine needs only Python 3.11+, make and a package index.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types unit bench clean
+
+help:           ## this list
+	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: .*## /\t/' | expand -t 12
+
+demo: $(VENV)/.installed    ## value the rows of an embedded real data set (under two minutes)
+	$(BIN)/dshapley demo
+
+test: lint types unit       ## linter, type check and tests (under ten minutes)
+
+lint: $(VENV)/.installed-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.installed-test
+	$(BIN)/mypy
+
+unit: $(VENV)/.installed-test
+	$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term:skip-covered
+
+bench: $(VENV)/.installed-test   ## speed, as ratios taken in one run
+	$(BIN)/python -m benchmarks
+
+clean:          ## remove the virtual environment and what tools left behind
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "dshapley needs Python 3.11 or newer; name one with: make PYTHON=python3.12 ..."; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/.installed-test: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	@touch $@ $(VENV)/.installed

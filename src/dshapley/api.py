@@ -1,0 +1,125 @@
+"""One call for people in a hurry."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dshapley.design import Design
+from dshapley.errors import InputError
+from dshapley.metrics import Metric
+from dshapley.points import Array, Bundles, Points, as_points
+from dshapley.potentials import ModelPotential, potential
+from dshapley.runs import run
+from dshapley.stopping import StopRule, stop_rule
+from dshapley.valuation import Valuation, estimate
+
+__all__ = ["default_m", "value"]
+
+
+def value(
+    X: Any,
+    y: Any = None,
+    *,
+    model: Any,
+    test: Points | tuple[Any, Any],
+    points: Points | tuple[Any, Any] | None = None,
+    groups: Any = None,
+    metric: str | Metric | Callable[[Array, Array], float] | None = None,
+    empty: float | None = None,
+    min_rows: int = 1,
+    m: int | None = None,
+    weights: Any = "uniform",
+    draws: int | None = None,
+    precision: float | None = None,
+    seconds: float | None = None,
+    until: StopRule | None = None,
+    seed: int = 0,
+    store: str | Path | None = None,
+    n_jobs: int | None = None,
+    progress: bool | None = None,
+    info: Mapping[str, Any] | None = None,
+) -> Valuation:
+    """The distributional Shapley value of each point: Algorithm 1, or 2's weighted sampling.
+
+    Parameters
+    ----------
+    X, y
+        The database: the sample that stands for the distribution. Also `value(Points, ...)`.
+    model
+        Any scikit-learn compatible classifier or regressor.
+    test
+        Where models are scored: Points or a pair (X, y).
+    points
+        The points to value; by default those of the database. They need not be in it.
+    groups
+        One name for each point: points of one name are a bundle, valued as one.
+    metric, empty, min_rows
+        See `dshapley.potential`.
+    m
+        The data set size the values are for: about as large as the sets that people train on.
+        By default 1,000, or the size of the database if that is less.
+    weights
+        Size weights: "uniform", "1/k", "k^-a", or an array of m probabilities.
+    draws, precision, seconds, until
+        When to stop: after so many draws, when every standard error is this small, after so much
+        time, or by a rule of yours; whichever comes first. By default by the paper's rule,
+        `dshapley.stopping.Stable`.
+    seed, store, n_jobs, progress, info
+        See `dshapley.run`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> X, y = load_iris(return_X_y=True)
+    >>> valuation = value(X[::2], y[::2], model=LogisticRegression(max_iter=1000),
+    ...                   test=(X[1::2], y[1::2]), points=(X[:3], y[:3]), m=20, draws=30)
+    >>> valuation.to_frame().columns.tolist()
+    ['value', 'stderr', 'k_min', 'k_max']
+    >>> len(valuation), valuation.at(m=5).m
+    (3, 5)
+    """
+    database = as_points(X if isinstance(X, Points) and y is None else (X, y), name="database")
+    U = potential(model, test=test, metric=metric, empty=empty, min_rows=min_rows)
+    if U.classification:
+        _check_classes(database, U)
+    rows = database if points is None else as_points(points, name="points")
+    Z = rows if groups is None else Bundles(rows, groups)
+    if until is not None and not (draws is None and precision is None and seconds is None):
+        raise InputError("give either until= or draws=, precision= and seconds=")
+    rule = until if until is not None else stop_rule(
+        draws=draws, precision=precision, seconds=seconds
+    )  # fmt: skip
+    m = default_m(database) if m is None else m
+    design = Design(database, m=m, weights=weights, seed=seed)
+    return estimate(
+        run(U, design, Z, until=rule, store=store, n_jobs=n_jobs, progress=progress, info=info)
+    )
+
+
+def default_m(database: Points) -> int:
+    """The data set size to value for, where none is asked for."""
+    return min(1000, len(database))
+
+
+def _check_classes(database: Points, U: ModelPotential) -> None:
+    if database.y is None:
+        raise InputError("database has no labels: give y")
+    known = np.unique(database.y)
+    if len(known) == 1:
+        raise InputError(f"database: every y is {known[0]!r}: there is nothing to learn")
+    assert U.query.classes is not None
+    unseen = [str(c) for c in U.query.classes if c not in known]
+    if len(unseen) == len(U.query.classes):
+        raise InputError(f"test: none of its labels ({', '.join(unseen[:5])}) is in the database")
+    if unseen:
+        warnings.warn(
+            f"the test set has labels that the database never shows: {', '.join(unseen[:5])}; no "
+            "model can predict them",
+            stacklevel=3,
+        )

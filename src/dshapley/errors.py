@@ -1,0 +1,42 @@
+"""Errors for people: what was wrong, where, and what to do about it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = ["DShapleyError", "DrawError", "FitError", "InputError", "RunFolderError", "nearest"]
+
+
+class DShapleyError(Exception):
+    """Any error that dshapley raises on purpose. The command line prints it and exits with 2."""
+
+
+class InputError(DShapleyError, ValueError):
+    """What was given cannot be used as it is."""
+
+
+class FitError(DShapleyError, RuntimeError):
+    """A model could not be trained on a set S, so that U(S) is not defined."""
+
+
+class DrawError(DShapleyError, RuntimeError):
+    """A draw failed; the message names it."""
+
+
+class RunFolderError(InputError):
+    """A run folder cannot be used: it belongs to another run, or cannot be read or written."""
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """A hint naming the nearest known word, or all of them where none is near.
+
+    >>> nearest("incom", ["age", "income"])
+    "did you mean 'income'?"
+    """
+    words = [str(k) for k in known]
+    close = difflib.get_close_matches(str(word), words, n=1)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    shown = ", ".join(words[:20]) + (", ..." if len(words) > 20 else "")
+    return f"there are: {shown}"

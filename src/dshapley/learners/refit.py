@@ -1,0 +1,161 @@
+"""Any scikit-learn compatible estimator, trained anew on S and on every S + z."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dshapley.errors import FitError, InputError
+from dshapley.learners.protocol import Query
+from dshapley.points import Array, Bundles, Points
+
+__all__ = ["Refit", "is_classifier"]
+
+
+@dataclass(frozen=True)
+class Refit:
+    """Refitting. A set of fewer than `min_rows` rows gets the constant predictor of its labels."""
+
+    estimator: Any
+    min_rows: int = 1
+
+    def __post_init__(self) -> None:
+        missing = [name for name in ("fit", "predict") if not hasattr(self.estimator, name)]
+        if missing:
+            what = repr(self.estimator)[:60]
+            raise InputError(f"{what} has no method {missing[0]}: give a scikit-learn estimator")
+        if isinstance(self.estimator, type):
+            name = self.estimator.__name__
+            raise InputError(f"{name} is a class: give an estimator, {name}()")
+
+    def outputs(self, S: Points, Z: Points | Bundles, query: Query, seed: int) -> Iterator[Array]:
+        """One block of one row for S, then one for each z, each from a fresh fit."""
+        template = _seeded(self.estimator, seed)
+        yield self._row(template, S, query)
+        if isinstance(Z, Bundles):
+            for bundle in Z:
+                yield self._row(template, S + bundle, query)
+            return
+        # One join for all z; after it a training set is a cheap take.
+        joined = S + Z
+        index = np.arange(len(S) + 1)
+        for row in range(len(S), len(joined)):
+            index[-1] = row
+            yield self._row(template, joined.take(index), query)
+
+    def _row(self, template: Any, T: Points, query: Query) -> Array:
+        if len(T) == 0:
+            return query.constant(query.y)
+        assert T.y is not None
+        if len(T) < self.min_rows or (query.classes is not None and _one_class(T.y)):
+            return query.constant(T.y)
+        from sklearn.base import clone
+
+        model = clone(template, safe=False)
+        _cap_neighbours(model, len(T))
+        try:
+            model.fit(T.X, T.y)
+            return _answer(model, query)[np.newaxis]
+        except Exception as error:
+            raise FitError(_what_failed(model, T, error)) from error
+
+    def describe(self) -> dict[str, Any]:
+        """The estimator's type and parameters."""
+        kind = type(self.estimator)
+        described = {
+            "estimator": f"{kind.__module__}.{kind.__qualname__}",
+            "path": "refit",
+            "min_rows": self.min_rows,
+        }
+        if hasattr(self.estimator, "get_params"):
+            for name, value in sorted(self.estimator.get_params(deep=True).items()):
+                described[f"estimator.{name}"] = value
+        return described
+
+    def accepts_nan(self) -> bool:
+        """Whether the estimator says of itself that it takes missing values."""
+        if not hasattr(self.estimator, "__sklearn_tags__"):
+            return False
+        from sklearn.utils import get_tags
+
+        return bool(get_tags(self.estimator).input_tags.allow_nan)
+
+
+def is_classifier(estimator: Any) -> bool:
+    """Whether `estimator` is a classifier; an error if it is neither that nor a regressor."""
+    from sklearn import base
+
+    if base.is_classifier(estimator) or hasattr(estimator, "predict_proba"):
+        return True
+    if base.is_regressor(estimator):
+        return False
+    raise InputError(
+        f"{type(estimator).__name__} is neither a classifier nor a regressor for scikit-learn"
+    )
+
+
+def _one_class(y: Array) -> bool:
+    return bool((y == y[0]).all())
+
+
+def _answer(model: Any, query: Query) -> Array:
+    """The model's outputs for the test rows, in the query's kind."""
+    if query.output == "prediction":
+        predictions: Array = np.asarray(model.predict(query.X))
+        return predictions.reshape(len(query.y))
+    if query.output == "label":
+        return query.codes(np.asarray(model.predict(query.X)))
+    if query.output == "probability" or not _prefers_decision(model, query):
+        return query.spread(model.classes_, model.predict_proba(query.X), fill=0.0)
+    decision = model.decision_function(query.X)
+    if decision.ndim == 1:
+        decision = np.column_stack([-decision, decision])
+    return query.spread(model.classes_, decision, fill=-np.inf)
+
+
+def _prefers_decision(model: Any, query: Query) -> bool:
+    """For two classes the decision value is finer; for more only probabilities compare rows."""
+    if not hasattr(model, "decision_function"):
+        return False
+    assert query.classes is not None
+    return len(query.classes) == 2 or not hasattr(model, "predict_proba")
+
+
+def _seeded(estimator: Any, seed: int) -> Any:
+    """A copy whose every random_state, nested ones too, is a number drawn from `seed`.
+
+    S and all S + z of a draw are trained from this one copy: common random numbers.
+    """
+    from sklearn.base import clone
+
+    copy = clone(estimator, safe=False)
+    if not hasattr(copy, "get_params"):
+        return copy
+    rng = np.random.default_rng(seed)
+    states = {
+        name: int(rng.integers(2**31 - 1))
+        for name in sorted(copy.get_params(deep=True))
+        if name == "random_state" or name.endswith("__random_state")
+    }
+    return copy.set_params(**states) if states else copy
+
+
+def _cap_neighbours(model: Any, n: int) -> None:
+    """Ask for no more neighbours than there are rows: kNN on a small S uses all of it."""
+    if not hasattr(model, "get_params"):
+        return
+    for name, value in model.get_params(deep=True).items():
+        if name.split("__")[-1] == "n_neighbors" and isinstance(value, int) and value > n:
+            model.set_params(**{name: n})
+
+
+def _what_failed(model: Any, T: Points, error: Exception) -> str:
+    reason = " ".join(str(error).split())[:300]
+    return (
+        f"{type(model).__name__} could not be trained and scored on {len(T)} rows: {reason}. "
+        "U(S) must be defined for every S; if only small sets fail, give them a constant "
+        "predictor with min_rows"
+    )

@@ -1,0 +1,270 @@
+"""Points: rows with labels. A database of points is its own empirical distribution."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dshapley.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Array", "Bundles", "Floats", "Points", "Table", "as_points"]
+
+Array: TypeAlias = NDArray[Any]
+Floats: TypeAlias = NDArray[np.float64]
+Table: TypeAlias = "Array | pd.DataFrame"
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """Rows `X` with labels `y`: a training set S, a database B, the points Z to value, a test set.
+
+    Parameters
+    ----------
+    X
+        A two-dimensional array or a data frame. A data frame is kept as it is, so that a
+        pipeline that picks columns by name finds them.
+    y
+        One label or number a row. None for unlabelled points (mean estimation).
+    ids
+        One name a row, for reports; the index of a data frame by default, else 0, 1, 2, ...
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> points = Points(np.arange(6.0).reshape(3, 2), ["a", "b", "a"])
+    >>> len(points), points.take([0, 0, 2]).y.tolist()
+    (3, ['a', 'a', 'a'])
+    >>> len(points + points.take([1]))
+    4
+    """
+
+    X: Table
+    y: Array | None = None
+    ids: Array | None = None
+
+    def __post_init__(self) -> None:
+        X = _table(self.X)
+        n = len(X)
+        y = None if self.y is None else _labels(self.y)
+        if y is not None and len(y) != n:
+            raise InputError(f"X has {n} rows but y has {len(y)}: give one label for each row")
+        ids = _ids(self.X, n) if self.ids is None else np.asarray(self.ids)
+        if len(ids) != n:
+            raise InputError(f"X has {n} rows but there are {len(ids)} ids: give one id for each")
+        self._set(X, y, ids)
+
+    def _set(self, X: Table, y: Array | None, ids: Array) -> None:
+        for name, part in (("X", X), ("y", y), ("ids", ids)):
+            object.__setattr__(self, name, part)
+
+    @classmethod
+    def _trusted(cls, X: Table, y: Array | None, ids: Array) -> Points:
+        """Points from parts of points: already checked, and made by the thousand."""
+        points = object.__new__(cls)
+        points._set(X, y, ids)
+        return points
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    def __iter__(self) -> Iterator[Points]:
+        """Each point as a set of one."""
+        return (self.take(slice(i, i + 1)) for i in range(len(self)))
+
+    def __add__(self, other: Points) -> Points:
+        """The rows of both, repeats kept: S + z."""
+        if not isinstance(other, Points):
+            return NotImplemented
+        if (self.y is None) != (other.y is None):
+            raise InputError("labelled and unlabelled points cannot be joined")
+        if self.X.shape[1] != other.X.shape[1]:
+            raise InputError(
+                f"points of {self.X.shape[1]} and of {other.X.shape[1]} columns cannot be joined"
+            )
+        y = None if self.y is None or other.y is None else np.concatenate([self.y, other.y])
+        assert self.ids is not None
+        assert other.ids is not None
+        return Points._trusted(_stack(self.X, other.X), y, np.concatenate([self.ids, other.ids]))
+
+    def take(self, index: Sequence[int] | Array | slice) -> Points:
+        """The rows at `index`, in that order; an index may repeat."""
+        where = index if isinstance(index, slice) else np.asarray(index, dtype=np.intp)
+        X = self.X[where] if isinstance(self.X, np.ndarray) else self.X.iloc[where]
+        assert self.ids is not None
+        return Points._trusted(X, None if self.y is None else self.y[where], self.ids[where])
+
+    def sample(self, n: int, rng: np.random.Generator) -> Points:
+        """`n` independent rows, with replacement: a draw from the empirical distribution."""
+        return self.take(rng.integers(len(self), size=n))
+
+    @property
+    def columns(self) -> list[str]:
+        """A name for each column of X."""
+        if isinstance(self.X, np.ndarray):
+            return [str(j) for j in range(self.X.shape[1])]
+        return [str(name) for name in self.X.columns]
+
+    def fingerprint(self) -> str:
+        """A digest of X and y: equal data, equal fingerprint (ids are names and do not count)."""
+        digest = hashlib.blake2b(digest_size=12)
+        if isinstance(self.X, np.ndarray):
+            _digest_array(digest, self.X)
+        else:
+            import pandas as pd
+
+            digest.update(repr([(str(c), str(t)) for c, t in self.X.dtypes.items()]).encode())
+            digest.update(pd.util.hash_pandas_object(self.X, index=False).to_numpy().tobytes())
+        if self.y is not None:
+            _digest_array(digest, self.y)
+        return f"{digest.hexdigest()} ({len(self)} rows)"
+
+
+@dataclass(frozen=True, eq=False)
+class Bundles:
+    """Sets of rows, each valued as one: a seller's bundle, the visits of a patient.
+
+    Iterating yields each bundle as `Points`, in the sorted order of `ids`, the group names.
+
+    >>> import numpy as np
+    >>> bundles = Bundles(Points(np.zeros((3, 1)), [0, 1, 1]), ["ann", "bob", "ann"])
+    >>> bundles.ids.tolist(), bundles.sizes.tolist()
+    (['ann', 'bob'], [2, 1])
+    """
+
+    points: Points
+    groups: Array
+
+    def __post_init__(self) -> None:
+        groups = _labels(self.groups, name="groups")
+        if len(groups) != len(self.points):
+            raise InputError(
+                f"there are {len(self.points)} points but {len(groups)} groups: "
+                "give one group name for each point"
+            )
+        object.__setattr__(self, "groups", groups)
+
+    @property
+    def ids(self) -> Array:
+        """The group names, sorted."""
+        return np.unique(self.groups)
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """How many rows each bundle has."""
+        return np.unique(self.groups, return_counts=True)[1]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __iter__(self) -> Iterator[Points]:
+        order = np.argsort(self.groups, kind="stable")
+        for rows in np.split(order, np.cumsum(self.sizes)[:-1]):
+            yield self.points.take(rows)
+
+    def fingerprint(self) -> str:
+        """A digest of the points and their grouping."""
+        digest = hashlib.blake2b(self.points.fingerprint().encode(), digest_size=12)
+        _digest_array(digest, self.groups)
+        return f"{digest.hexdigest()} ({len(self)} bundles of {len(self.points)} rows)"
+
+
+def as_points(data: Points | tuple[Any, Any], *, name: str) -> Points:
+    """`data` as Points; `name` says in an error which argument was at fault."""
+    try:
+        if isinstance(data, Points):
+            points = data
+        elif isinstance(data, tuple) and len(data) == 2:
+            points = Points(*data)
+        else:
+            raise InputError(f"expected Points or a pair (X, y), got {type(data).__name__}")
+        if len(points) == 0:
+            raise InputError("there are no rows")
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from None
+    return points
+
+
+def _table(X: Any) -> Table:
+    if _is_frame(X):
+        if X.columns.has_duplicates:
+            twice = X.columns[X.columns.duplicated()][0]
+            raise InputError(f"two columns are called {twice!r}: rename one")
+        frame: pd.DataFrame = X
+        return frame
+    if hasattr(X, "tocsr"):
+        raise InputError("X is a sparse matrix; make it dense with X.toarray() first")
+    array = np.asarray(X)
+    if array.ndim != 2:
+        raise InputError(
+            f"X must have two dimensions (rows and columns), not {array.ndim}; "
+            "a single column is X.reshape(-1, 1)"
+        )
+    if array.dtype == object:
+        try:
+            array = array.astype(float)
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"X is an array of objects that are not numbers ({error}); "
+                "give a data frame, and a pipeline that encodes its columns"
+            ) from None
+    return array
+
+
+def _labels(y: Any, *, name: str = "y") -> Array:
+    labels = np.asarray(y)
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.ndim != 1:
+        raise InputError(f"{name} must have one dimension, not {labels.ndim}")
+    if labels.dtype == object:
+        missing = [i for i, label in enumerate(labels) if label is None or label != label]
+        if not missing and len({isinstance(label, str) for label in labels}) > 1:
+            raise InputError(f"{name} mixes strings and other types")
+        if not missing:
+            labels = np.array(labels.tolist())
+    else:
+        missing = np.flatnonzero(labels != labels).tolist()
+    if missing:
+        raise InputError(
+            f"{name} is missing in {len(missing)} of {len(labels)} rows (the first is row "
+            f"{missing[0]}); drop those rows"
+        )
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise InputError(f"{name} is infinite in row {int(np.flatnonzero(np.isinf(labels))[0])}")
+    return labels
+
+
+def _ids(X: Any, n: int) -> Array:
+    if not _is_frame(X):
+        return np.arange(n)
+    ids = np.asarray(X.index)
+    # Ids are written to disk as plain arrays, and a plain array of objects would need pickle.
+    return ids.astype(str) if ids.dtype == object else ids
+
+
+def _is_frame(X: Any) -> bool:
+    # By shape, not by isinstance: importing pandas costs as much as all the rest of dshapley.
+    return hasattr(X, "iloc") and hasattr(X, "columns")
+
+
+def _stack(first: Table, second: Table) -> Table:
+    if isinstance(first, np.ndarray) and isinstance(second, np.ndarray):
+        return np.concatenate([first, second])
+    if isinstance(first, np.ndarray) or isinstance(second, np.ndarray):
+        raise InputError("an array and a data frame cannot be joined: give both in one kind")
+    import pandas as pd
+
+    return pd.concat([first, second])
+
+
+def _digest_array(digest: hashlib.blake2b, array: Array) -> None:
+    digest.update(f"{array.dtype.str}{array.shape}".encode())
+    digest.update(np.ascontiguousarray(array).tobytes())

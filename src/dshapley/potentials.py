@@ -1,0 +1,381 @@
+"""Potentials: U(S), what a set of points is worth.
+
+Any function from Points to a float is a potential. Two optional methods make it better:
+`U.marginals(S, Z)`, where U(S + z) for all z together costs less than one by one, and
+`U.seeded(seed)`, where U is random: the same U with its randomness fixed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+from dshapley.errors import FitError, InputError
+from dshapley.learners import Learner, Query, Refit, learner
+from dshapley.learners.refit import is_classifier
+from dshapley.metrics import Metric, as_metric
+from dshapley.points import Array, Bundles, Floats, Points, as_points
+
+__all__ = [
+    "MeanPotential",
+    "ModelPotential",
+    "Potential",
+    "check_points",
+    "describe",
+    "marginals",
+    "potential",
+    "seeded",
+]
+
+
+class Potential(Protocol):
+    """U: sets of points -> numbers, for every set: empty, of one class, with repeats."""
+
+    def __call__(self, S: Points, /) -> float:
+        """What S is worth."""
+        ...
+
+
+def marginals(U: Potential, S: Points, Z: Points | Bundles) -> Floats:
+    """U(S + z) - U(S) for each z of Z, by `U.marginals` where there is one.
+
+    >>> import numpy as np
+    >>> Z = Points(np.arange(3.0).reshape(-1, 1), [0, 0, 1])
+    >>> marginals(lambda S: len(S) ** 2, Z, Z)
+    array([7., 7., 7.])
+    """
+    if hasattr(U, "marginals"):
+        gains: Floats = np.asarray(U.marginals(S, Z), dtype=np.float64)
+    else:
+        base = float(U(S))
+        gains = np.array([float(U(S + z)) - base for z in Z])
+    if not np.isfinite(gains).all():
+        z = int(np.flatnonzero(~np.isfinite(gains))[0])
+        raise FitError(f"U(S + z) - U(S) = {gains[z]} for point {z} and |S| = {len(S)}")
+    return gains
+
+
+def seeded(U: Potential, seed: int) -> Potential:
+    """U with its own randomness fixed by `seed`, where it has any."""
+    if hasattr(U, "seeded"):
+        fixed: Potential = U.seeded(seed)
+        return fixed
+    return U
+
+
+def check_points(U: Potential, points: Points | Bundles, *, name: str) -> None:
+    """Raise an InputError where U says that it cannot use `points`."""
+    if hasattr(U, "check"):
+        U.check(points.points if isinstance(points, Bundles) else points, name=name)
+
+
+@dataclass(frozen=True, eq=False)
+class ModelPotential:
+    """U(S) = the metric, on the test set, of the model trained on S. Made by `potential`."""
+
+    learner: Learner
+    test: Points
+    metric: Metric
+    classification: bool
+    empty: float | None = None
+    seed: int = 0
+
+    def __call__(self, S: Points, /) -> float:
+        """What S is worth: train on it, score on the test set."""
+        return float(self._scores(S, S.take(slice(0)))[0])
+
+    def marginals(self, S: Points, Z: Points | Bundles) -> Floats:
+        """U(S + z) - U(S) for each z, all with the same random state."""
+        scores = self._scores(S, Z)
+        return scores[1:] - scores[0]
+
+    def seeded(self, seed: int) -> ModelPotential:
+        """The same potential, its learner's randomness fixed by `seed`."""
+        fixed = replace(self, seed=seed)
+        fixed.__dict__["query"] = self.query  # a property of the test set alone
+        return fixed
+
+    @cached_property
+    def query(self) -> Query:
+        """What each trained model is asked."""
+        assert self.test.y is not None
+        classes = np.unique(self.test.y) if self.classification else None
+        return Query(self.test.X, self.test.y, self.metric.output, classes)
+
+    @cached_property
+    def _targets(self) -> Array:
+        return self.query.targets()
+
+    def _scores(self, S: Points, Z: Points | Bundles) -> Floats:
+        if S.y is None:
+            raise InputError("these points have no labels, and a model needs them")
+        blocks = self.learner.outputs(S, Z, self.query, self.seed)
+        scores = np.concatenate([self.metric.score(self._targets, block) for block in blocks])
+        if len(S) == 0 and self.empty is not None:
+            scores[0] = self.empty
+        if not np.isfinite(scores).all():
+            raise FitError(
+                f"the {self.metric.name} of a model trained on about {len(S)} rows is not a number"
+            )
+        return scores
+
+    def empty_value(self) -> float:
+        """U(empty): `empty` where it was given, else the score of the best constant predictor."""
+        if self.empty is not None:
+            return self.empty
+        constant = self.query.constant(self.query.y)
+        return float(self.metric.score(self._targets, constant)[0])
+
+    def describe(self) -> dict[str, Any]:
+        """What identifies U, readable, for a run's manifest."""
+        return {
+            **self.learner.describe(),
+            "metric": self.metric.name,
+            "metric.score": self.metric.score,
+            "test": self.test.fingerprint(),
+            "empty": self.empty_value(),
+        }
+
+    def check(self, points: Points, *, name: str) -> None:
+        """Raise an InputError for points that no model of this potential could be trained on."""
+        _check_columns(points, self.test, name=name)
+        _check_finite(points, name=name, nan_allowed=self.learner.accepts_nan())
+        if points.y is None:
+            raise InputError(f"{name} has no labels: give y")
+        _check_labels(points.y, name=name, classification=self.classification)
+
+
+def potential(
+    estimator: Any,
+    *,
+    test: Points | tuple[Any, Any],
+    metric: str | Metric | Callable[[Array, Array], float] | None = None,
+    empty: float | None = None,
+    min_rows: int = 1,
+) -> ModelPotential:
+    """The potential U(S) = metric, on `test`, of `estimator` trained on S.
+
+    U is total. U(empty) is the score of the best constant predictor (for accuracy the majority
+    rate of the test labels, for regression the score of the test mean) or `empty`. Trained on
+    one class, a model predicts that class. A fit that fails is an error, never a zero.
+
+    Parameters
+    ----------
+    estimator
+        Any scikit-learn compatible classifier or regressor, a whole pipeline too.
+    test
+        Points, or a pair (X, y).
+    metric
+        A name from `dshapley.metrics.METRICS`, a `Metric`, or a function (y, predictions) ->
+        float. By default accuracy for a classifier and neg_mse for a regressor.
+    empty
+        U(empty), if not the default.
+    min_rows
+        Smaller sets are not fitted: they get the constant predictor of their own labels. For
+        estimators that cannot be trained on a handful of rows.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> test = Points([[0.0], [1.0], [2.0], [9.0]], ["no", "no", "no", "yes"])
+    >>> U = potential(LogisticRegression(), test=test)
+    >>> U(test.take([])), U(test.take([3])), U(test)
+    (0.75, 0.25, 1.0)
+    """
+    test = as_points(test, name="test")
+    if test.y is None:
+        raise InputError("test: a model is scored on labels: give y")
+    chosen = learner(estimator)
+    if isinstance(chosen, Refit):
+        chosen = replace(chosen, min_rows=min_rows)
+    classification = is_classifier(estimator)
+    if metric is None:
+        metric = "accuracy" if classification else "neg_mse"
+    U = ModelPotential(chosen, test, as_metric(metric), classification, empty)
+    _check_metric(U.metric, estimator, test.y, classification=classification)
+    U.check(test, name="test")
+    return U
+
+
+@dataclass(frozen=True, eq=False)
+class MeanPotential:
+    """The paper's mean estimation: U(S) = R2 - ||mean(S) - mu||^2, U(empty) = 0.
+
+    mu and R2 = E ||s - mu||^2 are those of `database`, the distribution D itself, so that the
+    distributional value is known exactly: `value`.
+
+    >>> import numpy as np
+    >>> B = Points(np.array([[-1.0], [1.0]]))
+    >>> U = MeanPotential(B)
+    >>> U(B.take([])), U(B.take([0])), U(B)
+    (0.0, 0.0, 1.0)
+    """
+
+    database: Points
+    mu: Floats = field(init=False)
+    R2: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        X = np.asarray(self.database.X, dtype=np.float64)
+        object.__setattr__(self, "mu", X.mean(axis=0))
+        object.__setattr__(self, "R2", float(((X - self.mu) ** 2).sum(axis=1).mean()))
+
+    def __call__(self, S: Points, /) -> float:
+        """What S is worth as a sample to estimate mu from."""
+        if len(S) == 0:
+            return 0.0
+        return self.R2 - float(((np.mean(np.asarray(S.X), axis=0) - self.mu) ** 2).sum())
+
+    def marginals(self, S: Points, Z: Points | Bundles) -> Floats:
+        """U(S + z) - U(S) for all z at once."""
+        total = np.asarray(S.X, dtype=np.float64).sum(axis=0)
+        sets = Z.points if isinstance(Z, Bundles) else Z
+        rows = np.asarray(sets.X, dtype=np.float64)
+        if isinstance(Z, Bundles):
+            sums = np.stack([rows[Z.groups == name].sum(axis=0) for name in Z.ids])
+            sizes = Z.sizes
+        else:
+            sums, sizes = rows, np.ones(len(Z), dtype=np.int64)
+        means = (total + sums) / (len(S) + sizes)[:, np.newaxis]
+        after = self.R2 - ((means - self.mu) ** 2).sum(axis=1)
+        return np.asarray(after - self(S), dtype=np.float64)
+
+    def value(self, Z: Points, *, m: int) -> Floats:
+        """The exact distributional value of each z (Proposition 2.4).
+
+        (1 - 1/m) R2 / m + C(m) (R2 - ||z - mu||^2) / m with C(m) = sum over k = 1..m of 1/k^2.
+        The paper's C(m) = 2 - 1/m + c(m) has lost a sign: it is 2 - 1/m - c(m), which is that
+        sum.
+        """
+        C = float((1.0 / np.arange(1, m + 1) ** 2).sum())
+        gap = self.R2 - ((np.asarray(Z.X) - self.mu) ** 2).sum(axis=1)
+        return np.asarray(((1 - 1 / m) * self.R2 + C * gap) / m, dtype=np.float64)
+
+    def describe(self) -> dict[str, Any]:
+        """What identifies U, readable, for a run's manifest."""
+        return {"potential": "mean estimation", "mean of": self.database.fingerprint()}
+
+
+Description: TypeAlias = dict[str, str | int | float | bool | None]
+
+
+def describe(U: Potential) -> Description:
+    """What identifies U, as plain values to be kept with a run and compared when it goes on.
+
+    A plain function is known by its name, its source and what it closes over; an object by its
+    own `describe()`, or by a digest of its contents.
+    """
+    if hasattr(U, "describe"):
+        return {name: _plain(value) for name, value in U.describe().items()}
+    return {"potential": str(_plain(U))}
+
+
+def _plain(value: Any) -> str | int | float | bool | None:
+    """A value that JSON can hold: itself if it is plain, else its type and a digest."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    if inspect.isroutine(value):
+        return f"{value.__module__}.{value.__qualname__} {_digest(_source(value))}"
+    if isinstance(value, partial):
+        return f"{_plain(value.func)} {_digest([_plain(a) for a in value.args], value.keywords)}"
+    if isinstance(value, type):
+        return f"{value.__module__}.{value.__qualname__}"
+    if hasattr(value, "get_params"):
+        params = {name: _plain(v) for name, v in value.get_params(deep=False).items()}
+        return f"{type(value).__qualname__} {_digest(params)}"
+    if isinstance(value, list | tuple) and len(value) < 20:
+        return f"[{', '.join(str(_plain(v)) for v in value)}]"
+    return f"{type(value).__qualname__} {_digest(value)}"
+
+
+def _source(function: Any) -> Any:
+    """What a function does: its source, its defaults and what it closes over."""
+    try:
+        text = inspect.getsource(function)
+    except (OSError, TypeError):
+        code = getattr(function, "__code__", None)
+        text = repr((code.co_code, code.co_names, code.co_consts)) if code else repr(function)
+    cells = [_plain(cell.cell_contents) for cell in getattr(function, "__closure__", None) or ()]
+    defaults = [_plain(value) for value in getattr(function, "__defaults__", None) or ()]
+    owner = _plain(getattr(function, "__self__", None)) if inspect.ismethod(function) else None
+    return [text, cells, defaults, owner]
+
+
+def _digest(*values: Any) -> str:
+    import joblib
+
+    try:
+        return hashlib.blake2b(str(joblib.hash(values)).encode(), digest_size=8).hexdigest()
+    except Exception as error:  # whatever pickling a stranger's object may raise
+        raise InputError(
+            f"this potential cannot be identified for a run folder ({error}); give it a method "
+            "describe() that returns a dictionary of plain values"
+        ) from error
+
+
+def _check_columns(points: Points, test: Points, *, name: str) -> None:
+    if isinstance(points.X, np.ndarray) != isinstance(test.X, np.ndarray):
+        raise InputError(f"{name} and test must both be arrays or both be data frames")
+    if points.X.shape[1] != test.X.shape[1]:
+        raise InputError(
+            f"{name} has {points.X.shape[1]} columns but the test set has {test.X.shape[1]}"
+        )
+    if points.columns != test.columns:
+        ours = next(a for a, b in zip(points.columns, test.columns, strict=True) if a != b)
+        raise InputError(f"{name} and test have other columns, or in another order: see {ours!r}")
+
+
+def _check_finite(points: Points, *, name: str, nan_allowed: bool) -> None:
+    X = points.X
+    if isinstance(X, np.ndarray):
+        if X.dtype.kind not in "fc":
+            return
+        missing, infinite = np.isnan(X).any(axis=0), np.isinf(X).any(axis=0)
+    else:
+        numeric = {str(c): X[c].dtype.kind in "f" for c in X.columns}
+        missing = X.isna().to_numpy().any(axis=0)
+        infinite = np.array([numeric[str(c)] and bool(np.isinf(X[c]).any()) for c in X.columns])
+    for bad, what in ((infinite, "infinity"), (missing & (not nan_allowed), "NaN")):
+        if bad.any():
+            column = points.columns[int(np.flatnonzero(bad)[0])]
+            raise InputError(
+                f"{name} has {what} in column {column}"
+                + (f" and {bad.sum() - 1} more" if bad.sum() > 1 else "")
+                + ": fill it in, or use an estimator that accepts it, such as a pipeline with an "
+                "imputer"
+            )
+
+
+def _check_labels(y: Array, *, name: str, classification: bool) -> None:
+    if not classification and y.dtype.kind not in "iufb":
+        raise InputError(f"{name}: a regressor needs numbers for y, not {y.dtype}")
+    if classification and y.dtype.kind == "f" and (y != np.round(y)).any():
+        raise InputError(
+            f"{name}: y holds fractions, which are no class labels: use a regressor, or cut y "
+            "into classes"
+        )
+
+
+def _check_metric(metric: Metric, estimator: Any, y: Array, *, classification: bool) -> None:
+    task = "classification" if classification else "regression"
+    kind = type(estimator).__name__
+    if metric.task not in (task, "any"):
+        raise InputError(f"{metric.name} is a metric for {metric.task}, but {kind} does {task}")
+    if metric.output == "probability" and not hasattr(estimator, "predict_proba"):
+        raise InputError(f"{metric.name} needs probabilities, which {kind} does not give")
+    if metric.output == "score" and not any(
+        hasattr(estimator, name) for name in ("predict_proba", "decision_function")
+    ):
+        raise InputError(f"{metric.name} needs scores, which {kind} does not give")
+    if metric.output == "score" and len(np.unique(y)) < 2:
+        raise InputError(f"{metric.name} is not defined on a test set of one class")
+    if not classification and len(np.unique(y)) < 2:
+        raise InputError("the test set's y is constant: no regression can be scored on it")

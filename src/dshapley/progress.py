@@ -1,0 +1,72 @@
+"""A live line for a long run: draws done, the largest standard error, the time left."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+__all__ = ["Progress", "progress_bar"]
+
+
+class Progress(Protocol):
+    """What a run tells of itself after a draw."""
+
+    def __call__(self, done: int, largest_stderr: float, expected: float | None) -> None:
+        """`expected` is the number of draws there will be in all, if it can be told."""
+        ...
+
+
+@contextmanager
+def progress_bar(show: bool | None) -> Iterator[Progress | None]:
+    """A progress bar on standard error; by default only where a person is watching."""
+    if show is None:
+        show = sys.stderr.isatty()
+    if not show:
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn
+    from rich.progress import Progress as RichProgress
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[draws]}  largest stderr {task.fields[error]}"),
+        TextColumn("{task.fields[left]}"),
+    )
+    with RichProgress(*columns, console=Console(stderr=True), transient=True) as bar:
+        job = bar.add_task("valuing", total=None, draws="", error="-", left="")
+        started: list[tuple[float, int]] = []
+
+        def update(done: int, largest_stderr: float, expected: float | None) -> None:
+            now = time.monotonic()
+            if not started:
+                started.append((now, done - 1))
+            then, before = started[0]
+            left = ""
+            if expected is not None and done > before + 1:
+                left = _clock((now - then) * max(expected - done, 0) / (done - before)) + " left"
+            bar.update(
+                job,
+                total=expected,
+                completed=done,
+                draws=f"{done} draws" if expected is None else f"{done}/{expected:.0f} draws",
+                error=f"{largest_stderr:.2g}",
+                left=left,
+            )
+
+        yield update
+
+
+def _clock(seconds: float) -> str:
+    """Seconds as a person would say them.
+
+    >>> _clock(4), _clock(75), _clock(7300)
+    ('0:04', '1:15', '2:01:40')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,0 +1,300 @@
+"""Missing draws -> map -> store -> Draws. The only place with parallelism."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import joblib
+import numpy as np
+import threadpoolctl
+from numpy.typing import NDArray
+
+from dshapley.design import Design
+from dshapley.errors import DrawError
+from dshapley.points import Array, Bundles, Points
+from dshapley.potentials import Potential, check_points, describe, marginals, seeded
+from dshapley.progress import Progress, progress_bar
+from dshapley.stopping import FixedDraws, StopRule
+from dshapley.store import RunFolder
+from dshapley.valuation import Draws, inclusion_factors
+
+__all__ = ["Interrupted", "gather", "run"]
+
+Task: TypeAlias = Callable[[int], tuple[int, NDArray[np.float32]]]
+"""t -> (k, one marginal for each point): a pure function, so that anyone may compute it."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C in a run. `draws` holds what was finished; the message says how to go on."""
+
+    def __init__(self, message: str, draws: Draws) -> None:
+        super().__init__(message)
+        self.draws = draws
+
+
+def run(
+    U: Potential,
+    design: Design,
+    Z: Points | Bundles,
+    *,
+    until: StopRule | int,
+    store: str | Path | None = None,
+    n_jobs: int | None = None,
+    progress: bool | None = None,
+    info: Mapping[str, Any] | None = None,
+) -> Draws:
+    """The marginals of each z of Z in draws 0, 1, 2, ... of the design, until a rule says stop.
+
+    Parameters
+    ----------
+    U, design, Z
+        The potential, how sets are drawn, and the points (or bundles) to value.
+    until
+        A number of draws or a stop rule (see `dshapley.stopping`).
+    store
+        A folder. Finished draws are kept there; the same call again goes on where it stopped,
+        and more draws extend a finished run. A call with any other parameter is refused.
+    n_jobs
+        Worker processes, as in joblib: None for 1 (or what `joblib.parallel_config` says, with
+        any backend), -1 for all cores. The draws are the same, bit for bit.
+    progress
+        Show a progress bar; None for wherever standard error is a terminal.
+    info
+        Anything worth keeping in the manifest; it does not count for what the run is.
+    """
+    check_points(U, design.database, name="database")
+    check_points(U, Z, name="points")
+    identity = {
+        "method": "distributional Shapley",
+        "m": design.m,
+        "seed": design.seed,
+        "weights": f"{joblib.hash(design.weights)}",
+        "database": design.database.fingerprint(),
+        "points": Z.fingerprint(),
+        **describe(U),
+    }
+    return gather(
+        _Marginals(U, design, Z),
+        Z,
+        weights=design.weights,
+        identity=identity,
+        until=until,
+        store=store,
+        n_jobs=n_jobs,
+        progress=progress,
+        info=info,
+    )
+
+
+@dataclass(frozen=True)
+class _Marginals:
+    """The task of one draw."""
+
+    U: Potential
+    design: Design
+    Z: Points | Bundles
+
+    def __call__(self, t: int) -> tuple[int, NDArray[np.float32]]:
+        draw = self.design.draw(t)
+        try:
+            gains = marginals(seeded(self.U, draw.seed), draw.S, self.Z)
+        except Exception as error:
+            where = f"draw {t} of seed {self.design.seed} (k = {draw.k}, so |S| = {draw.k - 1})"
+            raise DrawError(f"{where} failed: {error}") from error
+        return draw.k, gains.astype(np.float32)
+
+
+def gather(
+    task: Task,
+    Z: Points | Bundles,
+    *,
+    weights: Array,
+    identity: Mapping[str, Any],
+    until: StopRule | int,
+    store: str | Path | None = None,
+    n_jobs: int | None = None,
+    progress: bool | None = None,
+    info: Mapping[str, Any] | None = None,
+) -> Draws:
+    """`task(t)` for t = 0, 1, 2, ..., from the store where it is there, until a rule says stop.
+
+    The rule sees the draws in order, whatever the order they were computed in.
+    """
+    rule = FixedDraws(until) if isinstance(until, int) else until
+    rows = Z.sizes if isinstance(Z, Bundles) else np.ones(len(Z), dtype=np.int64)
+    header = {"ids": np.asarray(Z.ids), "rows": rows, "weights": weights}
+    folder = None
+    if store is not None:
+        folder = RunFolder(store, identity=identity, header=header, info=info)
+    record = _Record(header, {**identity, **(info or {})})
+    stored = folder.stored() if folder is not None else record.draws()
+    try:
+        with (
+            progress_bar(progress) as report,
+            _one_blas_thread(),
+            contextlib.closing(_missing(task, stored, rule, n_jobs)) as missing,
+        ):
+            _fill(record, stored, missing, rule, folder, report)
+    except KeyboardInterrupt:
+        raise Interrupted(_how_to_go_on(len(record), folder), record.draws()) from None
+    except joblib.externals.loky.process_executor.TerminatedWorkerError as error:
+        raise DrawError(
+            "a worker process died, perhaps for lack of memory: use fewer workers. "
+            + _how_to_go_on(len(record), folder)
+        ) from error
+    finally:
+        if folder is not None:
+            folder.flush()
+    return record.draws()
+
+
+def _fill(
+    record: _Record,
+    stored: Draws,
+    missing: Iterator[tuple[int, NDArray[np.float32]]],
+    rule: StopRule,
+    folder: RunFolder | None,
+    report: Progress | None,
+) -> None:
+    """Append draws 0, 1, 2, ... to the record until the rule says stop."""
+    where = {int(t): i for i, t in enumerate(stored.t)}
+    started = time.monotonic()
+    reported = 0.0
+    for t in itertools.count():
+        if t in where:
+            k, row = int(stored.k[where[t]]), stored.marginals[where[t]]
+        else:
+            k, row = next(missing)
+            if folder is not None:
+                folder.add(t, k, row)
+        record.append(t, k, row)
+        draws, seconds = record.draws(), time.monotonic() - started
+        if report is not None and seconds - reported > 0.25 and t not in where:
+            expected = rule.expected(draws, seconds) if hasattr(rule, "expected") else None
+            report(t + 1, record.largest_stderr(), expected)
+            reported = time.monotonic() - started
+        if rule(draws, seconds):
+            return
+
+
+def _missing(
+    task: Task, stored: Draws, rule: StopRule, n_jobs: int | None
+) -> Generator[tuple[int, NDArray[np.float32]]]:
+    """The results of the draws not stored, in order of t, computed ahead by joblib's workers."""
+    limit = getattr(rule, "limit", None)
+    have = set(stored.t.tolist())
+    ts = (t for t in (itertools.count() if limit is None else range(limit)) if t not in have)
+    parallel = joblib.Parallel(n_jobs=n_jobs, return_as="generator")
+    results: Generator[tuple[int, NDArray[np.float32]]] = parallel(
+        joblib.delayed(_work)(task, t) for t in ts
+    )
+    return results
+
+
+def _work(task: Task, t: int) -> tuple[int, NDArray[np.float32]]:
+    with _one_blas_thread():
+        return task(t)
+
+
+class _OneBlasThread:
+    """Holds BLAS and OpenMP to one thread while any thread of this process is inside.
+
+    The number of threads changes the last bits of a sum, and workers that each start a thread
+    per core slow each other down. Several draws may run in one process (joblib's threads, a dask
+    worker's), so the first one in sets the limit and the last one out lifts it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._limit: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._limit = _thread_pools().limit(limits=1)
+                self._limit.__enter__()
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._limit.__exit__(None, None, None)
+
+
+_ONE = _OneBlasThread()
+
+
+def _one_blas_thread() -> _OneBlasThread:
+    return _ONE
+
+
+@cache
+def _thread_pools() -> threadpoolctl.ThreadpoolController:
+    # Finding the loaded libraries takes milliseconds, so once a process; scikit-learn's own are
+    # loaded first, or they would be missed.
+    import sklearn.utils._openmp_helpers  # noqa: F401
+
+    return threadpoolctl.ThreadpoolController()
+
+
+class _Record:
+    """Draws in order of t, growing; with running sums for the progress line."""
+
+    def __init__(self, header: Mapping[str, Array], about: Mapping[str, Any]) -> None:
+        self._header = header
+        self._about = about
+        n = len(header["ids"])
+        self._t = np.empty(16, np.int64)
+        self._k = np.empty(16, np.int64)
+        self._marginals = np.empty((16, n), np.float32)
+        self._size = 0
+        self._factors = inclusion_factors(header["weights"], len(header["weights"]))
+        self._sum = np.zeros(n)
+        self._sum_squares = np.zeros(n)
+
+    def __len__(self) -> int:
+        return self._size
+
+    def append(self, t: int, k: int, row: NDArray[np.float32]) -> None:
+        if self._size == len(self._t):
+            self._t, self._k, self._marginals = (
+                np.concatenate([part, np.empty_like(part)])
+                for part in (self._t, self._k, self._marginals)
+            )
+        i = self._size
+        self._t[i], self._k[i], self._marginals[i] = t, k, row
+        self._size += 1
+        gains = row * self._factors[k - 1]
+        self._sum += gains
+        self._sum_squares += gains**2
+
+    def largest_stderr(self) -> float:
+        """The largest standard error now, in one pass over running sums: for show only."""
+        n = self._size
+        if n < 2:
+            return float("nan")
+        variance = (self._sum_squares - self._sum**2 / n) / (n - 1)
+        return float(np.sqrt(max(variance.max(), 0.0) / n))
+
+    def draws(self) -> Draws:
+        n = self._size
+        return Draws(
+            self._t[:n], self._k[:n], self._marginals[:n],
+            self._header["weights"], self._header["ids"], self._header["rows"], self._about,
+        )  # fmt: skip
+
+
+def _how_to_go_on(n: int, folder: RunFolder | None) -> str:
+    if folder is None:
+        return f"{n} draws were finished; give store=FOLDER (--out) to keep them and go on later"
+    return f"{n} draws are kept in {folder.folder}; repeat the same call to go on"

@@ -1,0 +1,165 @@
+"""Stop rules: functions (draws, seconds) -> bool, asked after every draw.
+
+`draws` are draws 0, 1, ..., T-1 in order, whatever the order they were computed in, and
+`seconds` is how long this call has run. Rules that look at the draws alone therefore stop every
+run of the same call at the same T. A rule may also have `expected(draws, seconds)`: the
+number of draws it will probably take, for the progress bar; and `limit`: the most it will take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from dshapley.errors import InputError
+from dshapley.valuation import Draws, estimate
+
+__all__ = ["AnyOf", "FixedDraws", "Precision", "Seconds", "Stable", "StopRule", "stop_rule"]
+
+StopRule: TypeAlias = Callable[[Draws, float], bool]
+
+
+@dataclass(frozen=True)
+class FixedDraws:
+    """Stop after n draws."""
+
+    n: int
+
+    def __post_init__(self) -> None:
+        if int(self.n) != self.n or self.n < 1:
+            raise InputError(f"draws = {self.n}: the number of draws is a whole number, 1 or more")
+
+    def __call__(self, draws: Draws, seconds: float) -> bool:
+        return len(draws) >= self.n
+
+    @property
+    def limit(self) -> int:
+        """The most draws this takes."""
+        return int(self.n)
+
+    def expected(self, draws: Draws, seconds: float) -> float:
+        """How many draws this will take."""
+        return self.n
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """Stop when this call has run for so many seconds (draws it was resumed with cost none)."""
+
+    seconds: float
+
+    def __post_init__(self) -> None:
+        if not self.seconds > 0:
+            raise InputError(f"seconds = {self.seconds}: a time budget is more than 0")
+
+    def __call__(self, draws: Draws, seconds: float) -> bool:
+        return seconds >= self.seconds
+
+    def expected(self, draws: Draws, seconds: float) -> float | None:
+        """How many draws this will take, at the pace so far."""
+        return len(draws) * self.seconds / seconds if seconds > 0 else None
+
+
+@dataclass(frozen=True)
+class Precision:
+    """Stop when no point's standard error is above `stderr`, after at least `at_least` draws.
+
+    The first few draws can agree by chance, and then say nothing of the error.
+    """
+
+    stderr: float
+    at_least: int = 100
+
+    def __post_init__(self) -> None:
+        if not self.stderr > 0:
+            raise InputError(f"precision = {self.stderr}: a standard error to reach is more than 0")
+
+    def __call__(self, draws: Draws, seconds: float) -> bool:
+        if len(draws) < self.at_least or not _checkpoint(len(draws)):
+            return False
+        return bool(np.max(estimate(draws).stderr) <= self.stderr)
+
+    def expected(self, draws: Draws, seconds: float) -> float | None:
+        """How many draws this will take, if the error falls with their square root."""
+        if len(draws) < 10:
+            return None
+        worst = float(np.max(estimate(draws).stderr))
+        return max(self.at_least, len(draws) * (worst / self.stderr) ** 2)
+
+
+@dataclass(frozen=True)
+class Stable:
+    """The paper's rule: stop when the last `window` draws changed the values by under 1 %.
+
+    The change is the mean over the points of |value now - value then|, relative to the mean
+    absolute value now: relative to each point's own value, as the paper can be read, the rule
+    would hang on the points whose value is next to zero.
+
+    That the values have stopped moving does not say how far they are off; `Precision` does.
+    """
+
+    change: float = 0.01
+    window: int = 100
+
+    def __post_init__(self) -> None:
+        if not self.change > 0 or self.window < 1:
+            raise InputError("a stop rule's change must be more than 0 and its window 1 or more")
+
+    def __call__(self, draws: Draws, seconds: float) -> bool:
+        if len(draws) < 2 * self.window or not _checkpoint(len(draws)):
+            return False
+        now = estimate(draws).values
+        then = estimate(draws.first(len(draws) - self.window)).values
+        return bool(np.abs(now - then).mean() <= self.change * np.abs(now).mean())
+
+
+@dataclass(frozen=True)
+class AnyOf:
+    """Stop as soon as one of the rules says so."""
+
+    rules: tuple[StopRule, ...]
+
+    def __call__(self, draws: Draws, seconds: float) -> bool:
+        return any(rule(draws, seconds) for rule in self.rules)
+
+    @property
+    def limit(self) -> int | None:
+        """The most draws this takes, where a rule sets a limit."""
+        limits = [rule.limit for rule in self.rules if getattr(rule, "limit", None) is not None]  # type: ignore[attr-defined]
+        return min(limits, default=None)
+
+    def expected(self, draws: Draws, seconds: float) -> float | None:
+        """How many draws this will take: the fewest that a rule expects."""
+        able = [rule for rule in self.rules if hasattr(rule, "expected")]
+        guesses = [rule.expected(draws, seconds) for rule in able]
+        return min((guess for guess in guesses if guess is not None), default=None)
+
+
+def stop_rule(
+    *,
+    draws: int | None = None,
+    precision: float | None = None,
+    seconds: float | None = None,
+) -> StopRule:
+    """The rule that stops at the first of these; the paper's, `Stable()`, where none is given."""
+    rules: list[StopRule] = []
+    if draws is not None:
+        rules.append(FixedDraws(draws))
+    if precision is not None:
+        rules.append(Precision(precision))
+    if seconds is not None:
+        rules.append(Seconds(seconds))
+    if not rules:
+        return Stable()
+    return rules[0] if len(rules) == 1 else AnyOf(tuple(rules))
+
+
+def _checkpoint(n: int) -> bool:
+    """Whether to look at n draws: every 10th, from 1,000 draws on every 100th, and so on.
+
+    A look reads every marginal, so looking each time would cost the square of the draws.
+    """
+    return n % max(10, 10 ** (len(str(n)) - 2)) == 0

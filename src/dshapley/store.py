@@ -1,0 +1,288 @@
+"""The run folder: a manifest, a header and shards of draws. Arrays and JSON, never pickle.
+
+    manifest.json        what the run is: every parameter, fingerprints, package versions
+    header.npz           the ids of the points, their row counts, the size weights
+    draws/A-B.npz        draws of t from A to B: t, k, marginals and a digest
+
+Every file is written under a temporary name, flushed to disk and renamed, so that a kill at any
+moment leaves whole files only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import platform
+import secrets
+import time
+import warnings
+import zipfile
+from collections.abc import Callable, Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dshapley.errors import RunFolderError
+from dshapley.points import Array, Floats
+from dshapley.valuation import Draws
+
+__all__ = ["RunFolder", "load", "write_atomically"]
+
+_FORMAT = 1
+_PACKAGES = ("dshapley", "numpy", "scipy", "scikit-learn", "joblib", "pandas")
+
+
+class RunFolder:
+    """The draws of one run on disk. Opening it checks that the folder holds this run or nothing.
+
+    Nothing is written before the first draw is.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        identity: Mapping[str, Any],
+        header: Mapping[str, Array],
+        info: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.folder = Path(folder)
+        self._identity = _jsonable(identity)
+        self._header = dict(header)
+        self._info = dict(info or {})
+        self._digest_key = _identity_digest(self._identity)
+        self._pending: list[tuple[int, int, NDArray[np.float32]]] = []
+        self._started = self._flushed = time.monotonic()
+        self._ready = False
+        self._check_folder()
+
+    def _check_folder(self) -> None:
+        manifest = _read_manifest(self.folder)
+        if manifest is not None:
+            _check_same_run(self.folder, manifest, self._identity)
+            _warn_of_versions(self.folder, manifest)
+        elif self.folder.is_dir() and any(self.folder.iterdir()):
+            raise RunFolderError(f"{self.folder} is not empty and holds no run: name a new folder")
+        elif self.folder.exists() and not self.folder.is_dir():
+            raise RunFolderError(f"{self.folder} is a file, not a folder")
+        ground = self.folder
+        while not ground.exists():
+            ground = ground.parent
+        if not (ground.is_dir() and os.access(ground, os.W_OK | os.X_OK)):
+            raise RunFolderError(f"{self.folder} cannot be written: no permission in {ground}")
+
+    def stored(self) -> Draws:
+        """The draws on disk, by t. Damaged or foreign shards are named and set aside."""
+        draws, bad = _read_shards(self.folder, self._digest_key, self._header, self._identity)
+        for path, reason in bad:
+            aside = path.with_name(path.name + ".rejected")
+            warnings.warn(
+                f"{path} {reason}; it is set aside as {aside.name} and its draws are computed anew",
+                stacklevel=2,
+            )
+            path.replace(aside)
+        return draws
+
+    def add(self, t: int, k: int, row: NDArray[np.float32]) -> None:
+        """Keep a draw; written now and then, at the latest by `flush`."""
+        self._pending.append((t, k, row))
+        now = time.monotonic()
+        # Every second at first, later every 2 % of the run: hundreds of shards, not thousands,
+        # and a kill costs at most that much work.
+        if now - self._flushed > max(1.0, 0.02 * (now - self._started)):
+            self.flush()
+
+    def flush(self) -> None:
+        """Write all draws kept so far."""
+        if not self._pending:
+            return
+        self._prepare()
+        t, k, rows = zip(*self._pending, strict=True)
+        shard = _shard(self._digest_key, np.array(t), np.array(k), np.stack(rows))
+        path = self.folder / "draws" / f"{min(t):08d}-{max(t):08d}.npz"
+        write_atomically(path, lambda file: np.savez(file, allow_pickle=False, **shard))
+        self._pending.clear()
+        self._flushed = time.monotonic()
+
+    def _prepare(self) -> None:
+        if self._ready:
+            return
+        (self.folder / "draws").mkdir(parents=True, exist_ok=True)
+        write_atomically(
+            self.folder / "header.npz", lambda f: np.savez(f, allow_pickle=False, **self._header)
+        )
+        if not (self.folder / "manifest.json").exists():
+            manifest = {
+                "format": _FORMAT,
+                "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+                "identity": self._identity,
+                "info": _jsonable(self._info),
+                "versions": _versions(),
+            }
+            text = json.dumps(manifest, indent=1) + "\n"
+            write_atomically(self.folder / "manifest.json", lambda f: f.write(text.encode()))
+        self._ready = True
+
+
+def load(folder: str | Path) -> Draws:
+    """The draws of a run folder, finished or not. Reads only; damaged shards are named."""
+    folder = Path(folder)
+    manifest = _read_manifest(folder)
+    if manifest is None:
+        raise RunFolderError(f"{folder} holds no run (no manifest.json)")
+    try:
+        with np.load(folder / "header.npz", allow_pickle=False) as file:
+            header = {name: file[name] for name in ("ids", "rows", "weights")}
+    except (OSError, KeyError, ValueError, zipfile.BadZipFile, EOFError) as error:
+        raise RunFolderError(
+            f"{folder / 'header.npz'} is damaged ({error}); run the same command again to mend it"
+        ) from None
+    identity = manifest["identity"]
+    about = {**identity, **manifest["info"]}
+    draws, bad = _read_shards(folder, _identity_digest(identity), header, about)
+    for path, reason in bad:
+        warnings.warn(f"{path} {reason}; its draws are left out", stacklevel=2)
+    if len(draws) == 0:
+        raise RunFolderError(f"{folder} holds no draws yet")
+    return draws
+
+
+def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
+    """Write a file whole or not at all: temporary name, flush to disk, rename."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def _shard(
+    key: bytes, t: NDArray[np.int64], k: NDArray[np.int64], rows: NDArray[np.float32]
+) -> dict[str, Array]:
+    digest = hashlib.blake2b(key, digest_size=16)
+    for part in (t, k, rows):
+        digest.update(f"{part.dtype.str}{part.shape}".encode())
+        digest.update(np.ascontiguousarray(part).tobytes())
+    seal = np.frombuffer(digest.digest(), dtype=np.uint8)
+    run = np.frombuffer(key, dtype=np.uint8)
+    return {"t": t, "k": k, "marginals": rows, "run": run, "digest": seal}
+
+
+def _read_shards(
+    folder: Path, key: bytes, header: Mapping[str, Array], about: Mapping[str, Any]
+) -> tuple[Draws, list[tuple[Path, str]]]:
+    ts, ks, rows, bad = [], [], [], []
+    for path in sorted((folder / "draws").glob("*.npz")):
+        try:
+            shard = _read_shard(path, key, n=len(header["ids"]))
+        except _BadShardError as error:
+            bad.append((path, str(error)))
+            continue
+        ts.append(shard["t"])
+        ks.append(shard["k"])
+        rows.append(shard["marginals"])
+    if not ts:
+        t, k = np.empty(0, np.int64), np.empty(0, np.int64)
+        marginals = np.empty((0, len(header["ids"])), np.float32)
+    else:
+        # Two processes may have computed the same draw; it is the same, so one copy is kept.
+        t, first = np.unique(np.concatenate(ts), return_index=True)
+        k = np.concatenate(ks)[first]
+        marginals = np.concatenate(rows)[first]
+    weights: Floats = header["weights"]
+    return Draws(t, k, marginals, weights, header["ids"], header["rows"], about), bad
+
+
+class _BadShardError(Exception):
+    pass
+
+
+def _read_shard(path: Path, key: bytes, *, n: int) -> dict[str, Array]:
+    try:
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
+            found = {name: file[name] for name in ("t", "k", "marginals", "run", "digest")}
+    except (OSError, KeyError, ValueError, zipfile.BadZipFile, EOFError) as error:
+        raise _BadShardError(f"is damaged ({error})") from None
+    if found["run"].tobytes() != key:
+        raise _BadShardError("belongs to another run")
+    whole = _shard(key, found["t"], found["k"], found["marginals"])
+    if not np.array_equal(whole["digest"], found["digest"]) or found["marginals"].shape[1] != n:
+        raise _BadShardError("is damaged (its digest does not match)")
+    return found
+
+
+def _read_manifest(folder: Path) -> dict[str, Any] | None:
+    path = folder / "manifest.json"
+    if not path.is_file():
+        return None
+    try:
+        manifest: dict[str, Any] = json.loads(path.read_text())
+        number, _ = manifest["format"], [manifest[p] for p in ("identity", "info", "versions")]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RunFolderError(f"{path} is damaged ({error}): name a new folder") from None
+    if number != _FORMAT:
+        raise RunFolderError(f"{path} has format {number}; this dshapley reads {_FORMAT}")
+    return manifest
+
+
+def _check_same_run(folder: Path, manifest: dict[str, Any], identity: dict[str, Any]) -> None:
+    old = manifest["identity"]
+    changes = [
+        f"{name} was {_short(old.get(name, 'not set'))}, is {_short(identity.get(name, 'not set'))}"
+        for name in dict.fromkeys([*old, *identity])
+        if name not in old or name not in identity or old[name] != identity[name]
+    ]
+    if changes:
+        more = f" (and {len(changes) - 4} more)" if len(changes) > 4 else ""
+        raise RunFolderError(
+            f"{folder} holds another run: {'; '.join(changes[:4])}{more}. "
+            "Name a new folder, or repeat the first call as it was"
+        )
+
+
+def _warn_of_versions(folder: Path, manifest: dict[str, Any]) -> None:
+    now = _versions()
+    old = manifest["versions"]
+    changed = [f"{p} {old.get(p)} -> {v}" for p, v in now.items() if old.get(p) != v]
+    if changed:
+        warnings.warn(
+            f"{folder} was begun with other versions ({', '.join(changed)}): its new draws may "
+            "differ from the old in the last digits",
+            stacklevel=2,
+        )
+
+
+def _versions() -> dict[str, str]:
+    versions = {"python": platform.python_version(), "machine": platform.machine()}
+    return versions | {name: metadata.version(name) for name in _PACKAGES}
+
+
+def _identity_digest(identity: Mapping[str, Any]) -> bytes:
+    text = json.dumps(identity, sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()
+
+
+def _jsonable(mapping: Mapping[str, Any]) -> dict[str, Any]:
+    """The mapping as it will be read back, so that what is compared is what was written."""
+    plain: dict[str, Any] = json.loads(json.dumps(dict(mapping), default=str))
+    return plain
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 60 else text[:57] + "..."
