@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dshapley.design import Design
-from dshapley.errors import InputError
+from dshapley.errors import DShapleyWarning, InputError
 from dshapley.metrics import Metric
 from dshapley.points import Array, Bundles, Points, as_points
 from dshapley.potentials import ModelPotential, potential
@@ -121,5 +121,6 @@ def _check_classes(database: Points, U: ModelPotential) -> None:
         warnings.warn(
             f"the test set has labels that the database never shows: {', '.join(unseen[:5])}; no "
             "model can predict them",
+            DShapleyWarning,
             stacklevel=3,
         )

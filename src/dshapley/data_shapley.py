@@ -146,5 +146,4 @@ class _Permutation:
 def _certain(values: Floats, points: Points) -> Valuation:
     """A valuation without sampling error."""
     n = len(points)
-    assert points.ids is not None
     return Valuation(values, np.zeros(n), n, 1, points.ids, np.ones(n, dtype=np.int64))

@@ -5,11 +5,23 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["DShapleyError", "DrawError", "FitError", "InputError", "RunFolderError", "nearest"]
+__all__ = [
+    "DShapleyError",
+    "DShapleyWarning",
+    "DrawError",
+    "FitError",
+    "InputError",
+    "RunFolderError",
+    "nearest",
+]
 
 
 class DShapleyError(Exception):
     """Any error that dshapley raises on purpose. The command line prints it and exits with 2."""
+
+
+class DShapleyWarning(UserWarning):
+    """Something a person should know of, though the work goes on."""
 
 
 class InputError(DShapleyError, ValueError):

@@ -22,7 +22,7 @@ Floats: TypeAlias = NDArray[np.float64]
 Table: TypeAlias = "Array | pd.DataFrame"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class Points:
     """Rows `X` with labels `y`: a training set S, a database B, the points Z to value, a test set.
 
@@ -47,19 +47,21 @@ class Points:
     """
 
     X: Table
-    y: Array | None = None
-    ids: Array | None = None
+    y: Array | None
+    ids: Array
 
-    def __post_init__(self) -> None:
-        X = _table(self.X)
-        n = len(X)
-        y = None if self.y is None else _labels(self.y)
-        if y is not None and len(y) != n:
-            raise InputError(f"X has {n} rows but y has {len(y)}: give one label for each row")
-        ids = _ids(self.X, n) if self.ids is None else np.asarray(self.ids)
-        if len(ids) != n:
-            raise InputError(f"X has {n} rows but there are {len(ids)} ids: give one id for each")
-        self._set(X, y, ids)
+    def __init__(self, X: Any, y: Any = None, ids: Any = None) -> None:
+        table = _table(X)
+        n = len(table)
+        labels = None if y is None else _labels(y)
+        if labels is not None and len(labels) != n:
+            raise InputError(f"X has {n} rows but y has {len(labels)}: give one label for each row")
+        if ids is None:
+            ids = X.index if _is_frame(X) else np.arange(n)
+        names = _names(ids)
+        if len(names) != n:
+            raise InputError(f"X has {n} rows but there are {len(names)} ids: give one id for each")
+        self._set(table, labels, names)
 
     def _set(self, X: Table, y: Array | None, ids: Array) -> None:
         for name, part in (("X", X), ("y", y), ("ids", ids)):
@@ -90,15 +92,12 @@ class Points:
                 f"points of {self.X.shape[1]} and of {other.X.shape[1]} columns cannot be joined"
             )
         y = None if self.y is None or other.y is None else np.concatenate([self.y, other.y])
-        assert self.ids is not None
-        assert other.ids is not None
         return Points._trusted(_stack(self.X, other.X), y, np.concatenate([self.ids, other.ids]))
 
     def take(self, index: Sequence[int] | Array | slice) -> Points:
         """The rows at `index`, in that order; an index may repeat."""
         where = index if isinstance(index, slice) else np.asarray(index, dtype=np.intp)
         X = self.X[where] if isinstance(self.X, np.ndarray) else self.X.iloc[where]
-        assert self.ids is not None
         return Points._trusted(X, None if self.y is None else self.y[where], self.ids[where])
 
     def sample(self, n: int, rng: np.random.Generator) -> Points:
@@ -127,7 +126,7 @@ class Points:
         return f"{digest.hexdigest()} ({len(self)} rows)"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class Bundles:
     """Sets of rows, each valued as one: a seller's bundle, the visits of a patient.
 
@@ -142,14 +141,15 @@ class Bundles:
     points: Points
     groups: Array
 
-    def __post_init__(self) -> None:
-        groups = _labels(self.groups, name="groups")
-        if len(groups) != len(self.points):
+    def __init__(self, points: Points, groups: Any) -> None:
+        names = _labels(groups, name="groups")
+        if len(names) != len(points):
             raise InputError(
-                f"there are {len(self.points)} points but {len(groups)} groups: "
+                f"there are {len(points)} points but {len(names)} groups: "
                 "give one group name for each point"
             )
-        object.__setattr__(self, "groups", groups)
+        object.__setattr__(self, "points", points)
+        object.__setattr__(self, "groups", names)
 
     @property
     def ids(self) -> Array:
@@ -242,12 +242,10 @@ def _labels(y: Any, *, name: str = "y") -> Array:
     return labels
 
 
-def _ids(X: Any, n: int) -> Array:
-    if not _is_frame(X):
-        return np.arange(n)
-    ids = np.asarray(X.index)
+def _names(ids: Any) -> Array:
     # Ids are written to disk as plain arrays, and a plain array of objects would need pickle.
-    return ids.astype(str) if ids.dtype == object else ids
+    names = np.asarray(ids)
+    return names.astype(str) if names.dtype == object else names
 
 
 def _is_frame(X: Any) -> bool:

@@ -27,7 +27,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dshapley.errors import RunFolderError
+from dshapley.errors import DShapleyWarning, RunFolderError
 from dshapley.points import Array, Floats
 from dshapley.valuation import Draws
 
@@ -83,6 +83,7 @@ class RunFolder:
             aside = path.with_name(path.name + ".rejected")
             warnings.warn(
                 f"{path} {reason}; it is set aside as {aside.name} and its draws are computed anew",
+                DShapleyWarning,
                 stacklevel=2,
             )
             path.replace(aside)
@@ -146,7 +147,7 @@ def load(folder: str | Path) -> Draws:
     about = {**identity, **manifest["info"]}
     draws, bad = _read_shards(folder, _identity_digest(identity), header, about)
     for path, reason in bad:
-        warnings.warn(f"{path} {reason}; its draws are left out", stacklevel=2)
+        warnings.warn(f"{path} {reason}; its draws are left out", DShapleyWarning, stacklevel=2)
     if len(draws) == 0:
         raise RunFolderError(f"{folder} holds no draws yet")
     return draws
@@ -263,6 +264,7 @@ def _warn_of_versions(folder: Path, manifest: dict[str, Any]) -> None:
         warnings.warn(
             f"{folder} was begun with other versions ({', '.join(changed)}): its new draws may "
             "differ from the old in the last digits",
+            DShapleyWarning,
             stacklevel=2,
         )
 

@@ -1,0 +1,243 @@
+"""From a file to points: read a table, split it, encode its columns, say what was done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dshapley.errors import InputError, nearest
+from dshapley.models import Task
+from dshapley.points import Array, Points
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Prepared", "prepare", "read_table", "task_of"]
+
+_MOST_CLASSES = 20
+_MOST_CATEGORIES = 50
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A table made ready: encoded and scaled as fitted on the database."""
+
+    database: Points
+    test: Points
+    points: Points
+    groups: Array | None
+    notices: list[str] = field(default_factory=list)
+
+
+def read_table(path: str | Path) -> pd.DataFrame:
+    """A CSV, TSV or Parquet file as a data frame; rows are known by their number from 0."""
+    import pandas as pd
+
+    path = Path(path)
+    if not path.exists():
+        near = (
+            [p.name for p in path.parent.glob("*") if p.is_file()] if path.parent.is_dir() else []
+        )
+        hint = nearest(path.name, near) if near else "check the path"
+        raise InputError(f"{path}: no such file; {hint}")
+    readers: dict[str, Callable[[Path], pd.DataFrame]] = {
+        ".csv": pd.read_csv,
+        ".tsv": lambda p: pd.read_csv(p, sep="\t"),
+        ".parquet": pd.read_parquet,
+    }
+    kind = next((s for s in reversed(path.suffixes) if s.lower() in readers), None)
+    if kind is None:
+        raise InputError(f"{path}: a table is a .csv, .tsv or .parquet file")
+    try:
+        table = readers[kind.lower()](path)
+    except (ValueError, OSError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise InputError(f"{path} cannot be read as {kind[1:].upper()}: {reason}") from None
+    if len(table) == 0 or len(table.columns) == 0:
+        raise InputError(f"{path}: the table is empty")
+    table.columns = table.columns.astype(str)
+    return table.reset_index(drop=True)
+
+
+def task_of(table: pd.DataFrame, target: str, *, name: str) -> Task:
+    """Classification for text, truth values and few whole numbers; regression for the rest."""
+    column = _target(table, target, name=name)
+    if column.dtype.kind not in "iuf":
+        return "classification"
+    distinct = column.unique()
+    whole = bool((distinct == np.round(distinct)).all())
+    return "classification" if whole and len(distinct) <= _MOST_CLASSES else "regression"
+
+
+def prepare(
+    table: pd.DataFrame,
+    *,
+    target: str,
+    task: Task,
+    test: pd.DataFrame | None = None,
+    test_size: float = 0.2,
+    points: pd.DataFrame | None = None,
+    id_column: str | None = None,
+    group_column: str | None = None,
+    drop: Sequence[str] = (),
+    seed: int = 0,
+) -> Prepared:
+    """The database, the test set and the points to value, from one to three tables.
+
+    Without a test table, `test_size` of the table's rows are set aside for it, stratified for
+    classification. Without a points table, the rows of the database are valued. Numbers are
+    scaled and text is one-hot encoded, as fitted on the database; missing values are filled in
+    with the median, or as a category of their own.
+    """
+    named = {"table": table, "test table": test, "points table": points}
+    tables = {name: part for name, part in named.items() if part is not None}
+    special = [c for c in (id_column, group_column) if c is not None]
+    for name, part in tables.items():
+        _target(part, target, name=name)
+        for column in [*drop, *special] if name == "table" else []:
+            _column(part, column, name=name)
+    if table[target].nunique() == 1:
+        raise InputError(f"the target {target!r} is {table[target].iloc[0]!r} in every row")
+    features = [c for c in table.columns if c not in {target, *special, *drop}]
+    if not features:
+        raise InputError("no column is left to learn from beside the target")
+    for name, part in tables.items():
+        _same_columns(part, features, name=name)
+        _check_infinite(part, features, name=name)
+
+    base, held_out = (table, test) if test is not None else _split(
+        table, target, test_size=test_size, stratify=task == "classification", seed=seed
+    )  # fmt: skip
+    valued = base if points is None else points
+    encoder, used, notices = _encoder(base, features)
+    notices += [note for name, part in tables.items() for note in _missing(part, used, name=name)]
+
+    def encoded(part: pd.DataFrame) -> Points:
+        ids = part[id_column] if id_column in part.columns else part.index
+        return Points(encoder.transform(_plain(part[used])), part[target], ids)
+
+    groups = None
+    if group_column is not None:
+        groups = np.asarray(_column(valued, group_column, name="points table"))
+    return Prepared(encoded(base), encoded(held_out), encoded(valued), groups, notices)
+
+
+def _encoder(base: pd.DataFrame, features: list[str]) -> tuple[Any, list[str], list[str]]:
+    """A fitted ColumnTransformer, the columns it uses, and what there is to say about it."""
+    from sklearn.compose import ColumnTransformer
+    from sklearn.impute import SimpleImputer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+    empty = [c for c in features if base[c].isna().all()]
+    used = [c for c in features if c not in empty]
+    if not used:
+        raise InputError("every feature column is empty")
+    numbers = [c for c in used if base[c].dtype.kind in "iufbMm"]
+    texts = [c for c in used if c not in numbers]
+    notices = []
+    if empty:
+        notices.append(f"columns without any value are left out: {', '.join(empty)}")
+    wide = [c for c in texts if base[c].nunique() > _MOST_CATEGORIES]
+    if wide:
+        notices.append(
+            f"of {', '.join(wide)} only the {_MOST_CATEGORIES - 1} most frequent values are told "
+            "apart (leave an identifier out with --drop)"
+        )
+    one_hot = OneHotEncoder(
+        handle_unknown="infrequent_if_exist", max_categories=_MOST_CATEGORIES, sparse_output=False
+    )
+    encoder = ColumnTransformer(
+        [
+            ("number", make_pipeline(SimpleImputer(strategy="median"), StandardScaler()), numbers),
+            (
+                "text",
+                make_pipeline(SimpleImputer(strategy="constant", fill_value="missing"), one_hot),
+                texts,
+            ),
+        ]
+    )
+    encoder.fit(_plain(base[used]))
+    return encoder, used, notices
+
+
+def _plain(part: pd.DataFrame) -> pd.DataFrame:
+    """The same columns as floats or as text objects, whatever pandas keeps them in."""
+    import pandas as pd
+
+    columns: dict[str, Any] = {}
+    for name, column in part.items():
+        if column.dtype.kind in "Mm":
+            seconds = column.astype("int64" if not column.isna().any() else "float64")
+            columns[str(name)] = seconds.where(column.notna(), np.nan)
+        elif column.dtype.kind in "iufb":
+            columns[str(name)] = column.astype("float64")
+        else:
+            text = column.astype(object)
+            columns[str(name)] = text.map(str).where(column.notna(), np.nan)
+    return pd.DataFrame(columns, index=part.index)
+
+
+def _split(
+    table: pd.DataFrame, target: str, *, test_size: float, stratify: bool, seed: int
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    from sklearn.model_selection import train_test_split
+
+    if not 0 < test_size < 1:
+        raise InputError(f"test size {test_size}: give the share of rows to test on, such as 0.2")
+    labels = table[target]
+    # A class with a single row cannot be on both sides; then the split is a plain one.
+    strata = labels if stratify and labels.value_counts().min() > 1 else None
+    try:
+        base, held_out = train_test_split(
+            table, test_size=test_size, stratify=strata, random_state=seed
+        )
+    except ValueError as error:
+        raise InputError(f"the table cannot be split into database and test set: {error}") from None
+    return base.sort_index(), held_out.sort_index()
+
+
+def _target(table: pd.DataFrame, target: str, *, name: str) -> pd.Series[Any]:
+    column = _column(table, target, name=name)
+    missing = np.flatnonzero(column.isna())
+    if len(missing):
+        raise InputError(
+            f"the target {target!r} of the {name} is missing in {len(missing)} of {len(table)} "
+            f"rows (the first is row {missing[0]}): drop those rows"
+        )
+    return column
+
+
+def _column(table: pd.DataFrame, column: str, *, name: str) -> pd.Series[Any]:
+    if column not in table.columns:
+        raise InputError(f"the {name} has no column {column!r}; {nearest(column, table.columns)}")
+    return table[column]
+
+
+def _same_columns(part: pd.DataFrame, features: list[str], *, name: str) -> None:
+    absent = [c for c in features if c not in part.columns]
+    if absent:
+        raise InputError(f"the {name} lacks the column {absent[0]!r} that the first table has")
+
+
+def _check_infinite(part: pd.DataFrame, features: list[str], *, name: str) -> None:
+    for column in features:
+        if part[column].dtype.kind == "f" and np.isinf(part[column]).any():
+            raise InputError(f"the {name} has an infinite value in column {column!r}")
+
+
+def _missing(part: pd.DataFrame, used: list[str], *, name: str) -> list[str]:
+    counts = part[used].isna().sum()
+    counts = counts[counts > 0].sort_values(ascending=False)
+    if counts.empty:
+        return []
+    columns = ", ".join(f"{column} {count}" for column, count in counts.head(5).items())
+    return [
+        f"{counts.sum()} missing values in the {name} are filled in ({columns}"
+        + (", ..." if len(counts) > 5 else "")
+        + "): the median for numbers, a category of its own for text"
+    ]
