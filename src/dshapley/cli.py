@@ -184,7 +184,7 @@ def demo(
                 metric="roc_auc",
                 m=_DEMO_M,
                 weights="1/k",
-                draws=200,
+                draws=_DEMO_DRAWS,
                 store=out,
             )
         columns = ["income", "age", "education", "occupation"]
@@ -193,6 +193,7 @@ def demo(
 
 
 _DEMO_M = 100
+_DEMO_DRAWS = 200
 
 
 @contextlib.contextmanager

@@ -87,16 +87,12 @@ class Points:
             return NotImplemented
         if (self.y is None) != (other.y is None):
             raise InputError("labelled and unlabelled points cannot be joined")
-        if self.X.shape[1] != other.X.shape[1]:
-            raise InputError(
-                f"points of {self.X.shape[1]} and of {other.X.shape[1]} columns cannot be joined"
-            )
         y = None if self.y is None or other.y is None else np.concatenate([self.y, other.y])
-        return Points._trusted(_stack(self.X, other.X), y, np.concatenate([self.ids, other.ids]))
+        return Points._trusted(_stack(self.X, other.X), y, _stack_names(self.ids, other.ids))
 
     def take(self, index: Sequence[int] | Array | slice) -> Points:
-        """The rows at `index`, in that order; an index may repeat."""
-        where = index if isinstance(index, slice) else np.asarray(index, dtype=np.intp)
+        """The rows at `index`, in that order; an index may repeat. Or those of a mask."""
+        where = index if isinstance(index, slice) else _positions(index, len(self))
         X = self.X[where] if isinstance(self.X, np.ndarray) else self.X.iloc[where]
         return Points._trusted(X, None if self.y is None else self.y[where], self.ids[where])
 
@@ -166,8 +162,9 @@ class Bundles:
 
     def __iter__(self) -> Iterator[Points]:
         order = np.argsort(self.groups, kind="stable")
-        for rows in np.split(order, np.cumsum(self.sizes)[:-1]):
-            yield self.points.take(rows)
+        ends = np.cumsum(self.sizes)
+        for start, end in zip(ends - self.sizes, ends, strict=True):
+            yield self.points.take(order[start:end])
 
     def fingerprint(self) -> str:
         """A digest of the points and their grouping."""
@@ -201,7 +198,10 @@ def _table(X: Any) -> Table:
         return frame
     if hasattr(X, "tocsr"):
         raise InputError("X is a sparse matrix; make it dense with X.toarray() first")
-    array = np.asarray(X)
+    try:
+        array = np.asarray(X)
+    except ValueError as error:
+        raise InputError(f"X is not a table of equally long rows: {error}") from None
     if array.ndim != 2:
         raise InputError(
             f"X must have two dimensions (rows and columns), not {array.ndim}; "
@@ -215,28 +215,33 @@ def _table(X: Any) -> Table:
                 f"X is an array of objects that are not numbers ({error}); "
                 "give a data frame, and a pipeline that encodes its columns"
             ) from None
+    # A view that cannot be written to: estimators that work in place must not change points.
+    array = array.view()
+    array.flags.writeable = False
     return array
 
 
 def _labels(y: Any, *, name: str = "y") -> Array:
-    labels = np.asarray(y)
+    if hasattr(y, "isna"):
+        missing = np.flatnonzero(np.asarray(y.isna())).tolist()
+        labels = np.asarray(y)
+    else:
+        # By way of objects: numpy would make the text "nan" of a gap between texts.
+        labels = y if hasattr(y, "dtype") else np.array(y, dtype=object)
+        missing = [i for i, label in enumerate(labels.flat) if label is None or _is_nan(label)]
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.ndim != 1:
         raise InputError(f"{name} must have one dimension, not {labels.ndim}")
-    if labels.dtype == object:
-        missing = [i for i, label in enumerate(labels) if label is None or label != label]
-        if not missing and len({isinstance(label, str) for label in labels}) > 1:
-            raise InputError(f"{name} mixes strings and other types")
-        if not missing:
-            labels = np.array(labels.tolist())
-    else:
-        missing = np.flatnonzero(labels != labels).tolist()
     if missing:
         raise InputError(
             f"{name} is missing in {len(missing)} of {len(labels)} rows (the first is row "
             f"{missing[0]}); drop those rows"
         )
+    if labels.dtype == object:
+        if len({isinstance(label, str) for label in labels}) > 1:
+            raise InputError(f"{name} mixes strings and other types")
+        labels = np.array(labels.tolist())
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise InputError(f"{name} is infinite in row {int(np.flatnonzero(np.isinf(labels))[0])}")
     return labels
@@ -245,7 +250,30 @@ def _labels(y: Any, *, name: str = "y") -> Array:
 def _names(ids: Any) -> Array:
     # Ids are written to disk as plain arrays, and a plain array of objects would need pickle.
     names = np.asarray(ids)
-    return names.astype(str) if names.dtype == object else names
+    if names.ndim != 1:
+        raise InputError("ids must have one dimension")
+    return np.array([str(name) for name in names]) if names.dtype == object else names
+
+
+def _stack_names(first: Array, second: Array) -> Array:
+    if first.dtype.kind != second.dtype.kind:
+        first, second = first.astype(str), second.astype(str)
+    return np.concatenate([first, second])
+
+
+def _positions(index: Any, n: int) -> Array:
+    where = np.asarray(index)
+    if where.dtype == bool:
+        if where.shape != (n,):
+            raise InputError(f"a mask for {n} points has {n} entries, not {where.shape}")
+        return np.flatnonzero(where)
+    if where.size and where.dtype.kind not in "iu":
+        raise InputError(f"points are taken by whole numbers or a mask, not by {where.dtype}")
+    return where.astype(np.intp)
+
+
+def _is_nan(label: Any) -> bool:
+    return isinstance(label, float | np.floating) and bool(np.isnan(label))
 
 
 def _is_frame(X: Any) -> bool:
@@ -255,14 +283,23 @@ def _is_frame(X: Any) -> bool:
 
 def _stack(first: Table, second: Table) -> Table:
     if isinstance(first, np.ndarray) and isinstance(second, np.ndarray):
+        if first.shape[1] != second.shape[1]:
+            raise InputError(
+                f"points of {first.shape[1]} and of {second.shape[1]} columns cannot be joined"
+            )
         return np.concatenate([first, second])
     if isinstance(first, np.ndarray) or isinstance(second, np.ndarray):
         raise InputError("an array and a data frame cannot be joined: give both in one kind")
+    if list(first.columns) != list(second.columns):
+        raise InputError("data frames of other columns cannot be joined")
     import pandas as pd
 
     return pd.concat([first, second])
 
 
 def _digest_array(digest: hashlib.blake2b, array: Array) -> None:
+    if array.dtype.kind == "U":  # the room kept for longer texts is no part of the data
+        digest.update(repr(array.tolist()).encode())
+        return
     digest.update(f"{array.dtype.str}{array.shape}".encode())
     digest.update(np.ascontiguousarray(array).tobytes())

@@ -12,6 +12,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from types import CodeType
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -23,6 +24,7 @@ from dshapley.metrics import Metric, as_metric
 from dshapley.points import Array, Bundles, Floats, Points, as_points
 
 __all__ = [
+    "UNIDENTIFIED",
     "MeanPotential",
     "ModelPotential",
     "Potential",
@@ -191,6 +193,8 @@ def potential(
     test = as_points(test, name="test")
     if test.y is None:
         raise InputError("test: a model is scored on labels: give y")
+    if empty is not None and not np.isfinite(empty):
+        raise InputError(f"empty = {empty}: U(empty) must be a number")
     chosen = learner(estimator)
     if isinstance(chosen, Refit):
         chosen = replace(chosen, min_rows=min_rows)
@@ -253,6 +257,8 @@ class MeanPotential:
         The paper's C(m) = 2 - 1/m + c(m) has lost a sign: it is 2 - 1/m - c(m), which is that
         sum.
         """
+        if m < 1:
+            raise InputError(f"m = {m}: the data set size must be 1 or more")
         C = float((1.0 / np.arange(1, m + 1) ** 2).sum())
         gap = self.R2 - ((np.asarray(Z.X) - self.mu) ** 2).sum(axis=1)
         return np.asarray(((1 - 1 / m) * self.R2 + C * gap) / m, dtype=np.float64)
@@ -263,6 +269,9 @@ class MeanPotential:
 
 
 Description: TypeAlias = dict[str, str | int | float | bool | None]
+
+UNIDENTIFIED = "(not identified)"
+"""Stands in a description for an object whose contents cannot be told from another's."""
 
 
 def describe(U: Potential) -> Description:
@@ -280,33 +289,55 @@ def _plain(value: Any) -> str | int | float | bool | None:
     """A value that JSON can hold: itself if it is plain, else its type and a digest."""
     if isinstance(value, np.generic):
         value = value.item()
+    if isinstance(value, float) and not np.isfinite(value):
+        return str(value)  # JSON has no NaN, and NaN is not equal to itself
     if value is None or isinstance(value, str | int | float | bool):
         return value
     if inspect.isroutine(value):
-        return f"{value.__module__}.{value.__qualname__} {_digest(_source(value))}"
+        return f"{value.__module__}.{value.__qualname__} {_fold(_parts(value))}"
     if isinstance(value, partial):
-        return f"{_plain(value.func)} {_digest([_plain(a) for a in value.args], value.keywords)}"
+        parts = [value.func, *value.args, *value.keywords, *value.keywords.values()]
+        return f"{_plain(value.func)} {_fold(parts)}"
     if isinstance(value, type):
         return f"{value.__module__}.{value.__qualname__}"
+    if inspect.ismodule(value):
+        return value.__name__
     if hasattr(value, "get_params"):
-        params = {name: _plain(v) for name, v in value.get_params(deep=False).items()}
-        return f"{type(value).__qualname__} {_digest(params)}"
+        params = value.get_params(deep=False)
+        return f"{type(value).__qualname__} {_fold([*params, *params.values()])}"
     if isinstance(value, list | tuple) and len(value) < 20:
-        return f"[{', '.join(str(_plain(v)) for v in value)}]"
+        return f"[{', '.join(repr(_plain(v)) for v in value)}]"
     return f"{type(value).__qualname__} {_digest(value)}"
 
 
-def _source(function: Any) -> Any:
-    """What a function does: its source, its defaults and what it closes over."""
+def _parts(function: Any) -> list[Any]:
+    """What makes a function what it is: its source, its defaults and what it closes over."""
     try:
         text = inspect.getsource(function)
     except (OSError, TypeError):
-        code = getattr(function, "__code__", None)
-        text = repr((code.co_code, code.co_names, code.co_consts)) if code else repr(function)
-    cells = [_plain(cell.cell_contents) for cell in getattr(function, "__closure__", None) or ()]
-    defaults = [_plain(value) for value in getattr(function, "__defaults__", None) or ()]
-    owner = _plain(getattr(function, "__self__", None)) if inspect.ismethod(function) else None
-    return [text, cells, defaults, owner]
+        text = ""
+    code = getattr(function, "__code__", None)
+    if code is not None and (not text or function.__name__ == "<lambda>"):
+        text += _compiled(code)  # two lambdas may share a line
+    cells = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
+    cells = [cell for cell in cells if cell is not function]  # a recursive function holds itself
+    defaults = [
+        *(getattr(function, "__defaults__", None) or ()),
+        *(getattr(function, "__kwdefaults__", None) or {}).values(),
+    ]
+    owner = getattr(function, "__self__", None) if inspect.ismethod(function) else None
+    return [text, len(cells), *cells, *defaults, owner]
+
+
+def _compiled(code: CodeType) -> str:
+    constants = [_compiled(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
+    return repr((code.co_code, code.co_names, constants))
+
+
+def _fold(parts: list[Any]) -> str:
+    """One digest of many parts, or word that one of them cannot be identified."""
+    plain = [f"{type(part).__name__} {_plain(part)!r}" for part in parts]
+    return UNIDENTIFIED if any(UNIDENTIFIED in p for p in plain) else _digest(plain)
 
 
 def _digest(*values: Any) -> str:
@@ -314,11 +345,8 @@ def _digest(*values: Any) -> str:
 
     try:
         return hashlib.blake2b(str(joblib.hash(values)).encode(), digest_size=8).hexdigest()
-    except Exception as error:  # whatever pickling a stranger's object may raise
-        raise InputError(
-            f"this potential cannot be identified for a run folder ({error}); give it a method "
-            "describe() that returns a dictionary of plain values"
-        ) from error
+    except Exception:  # whatever pickling a stranger's object may raise
+        return UNIDENTIFIED
 
 
 def _check_columns(points: Points, test: Points, *, name: str) -> None:
@@ -340,9 +368,11 @@ def _check_finite(points: Points, *, name: str, nan_allowed: bool) -> None:
             return
         missing, infinite = np.isnan(X).any(axis=0), np.isinf(X).any(axis=0)
     else:
-        numeric = {str(c): X[c].dtype.kind in "f" for c in X.columns}
-        missing = X.isna().to_numpy().any(axis=0)
-        infinite = np.array([numeric[str(c)] and bool(np.isinf(X[c]).any()) for c in X.columns])
+        columns = [X.iloc[:, j] for j in range(X.shape[1])]
+        missing = np.array([bool(column.isna().any()) for column in columns])
+        infinite = np.array(
+            [column.dtype.kind == "f" and bool(np.isinf(column).any()) for column in columns]
+        )
     for bad, what in ((infinite, "infinity"), (missing & (not nan_allowed), "NaN")):
         if bad.any():
             column = points.columns[int(np.flatnonzero(bad)[0])]
@@ -369,6 +399,8 @@ def _check_metric(metric: Metric, estimator: Any, y: Array, *, classification: b
     kind = type(estimator).__name__
     if metric.task not in (task, "any"):
         raise InputError(f"{metric.name} is a metric for {metric.task}, but {kind} does {task}")
+    if not classification and metric.output != "prediction":
+        raise InputError(f"{metric.name} scores classes, but {kind} does regression")
     if metric.output == "probability" and not hasattr(estimator, "predict_proba"):
         raise InputError(f"{metric.name} needs probabilities, which {kind} does not give")
     if metric.output == "score" and not any(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import sys
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -18,9 +19,16 @@ import threadpoolctl
 from numpy.typing import NDArray
 
 from dshapley.design import Design
-from dshapley.errors import DrawError
+from dshapley.errors import DrawError, InputError
 from dshapley.points import Array, Bundles, Points
-from dshapley.potentials import Potential, check_points, describe, marginals, seeded
+from dshapley.potentials import (
+    UNIDENTIFIED,
+    Potential,
+    check_points,
+    describe,
+    marginals,
+    seeded,
+)
 from dshapley.progress import Progress, progress_bar
 from dshapley.stopping import FixedDraws, StopRule
 from dshapley.store import RunFolder
@@ -133,14 +141,15 @@ def gather(
     header = {"ids": np.asarray(Z.ids), "rows": rows, "weights": weights}
     folder = None
     if store is not None:
+        _check_identity(identity)
         folder = RunFolder(store, identity=identity, header=header, info=info)
     record = _Record(header, {**identity, **(info or {})})
     stored = folder.stored() if folder is not None else record.draws()
     try:
         with (
             progress_bar(progress) as report,
-            _one_blas_thread(),
-            contextlib.closing(_missing(task, stored, rule, n_jobs)) as missing,
+            _one_blas_thread,
+            _missing(task, stored, rule, n_jobs) as missing,
         ):
             _fill(record, stored, missing, rule, folder, report)
     except KeyboardInterrupt:
@@ -154,6 +163,16 @@ def gather(
         if folder is not None:
             folder.flush()
     return record.draws()
+
+
+def _check_identity(identity: Mapping[str, Any]) -> None:
+    for name, value in identity.items():
+        if UNIDENTIFIED in str(value):
+            raise InputError(
+                f"{name} ({value}) cannot be kept in a run folder, since another could not be "
+                "told from it; give the potential a method describe() that returns a dictionary "
+                "of plain values"
+            )
 
 
 def _fill(
@@ -185,66 +204,73 @@ def _fill(
             return
 
 
+@contextlib.contextmanager
 def _missing(
     task: Task, stored: Draws, rule: StopRule, n_jobs: int | None
-) -> Generator[tuple[int, NDArray[np.float32]]]:
+) -> Iterator[Iterator[tuple[int, NDArray[np.float32]]]]:
     """The results of the draws not stored, in order of t, computed ahead by joblib's workers."""
     limit = getattr(rule, "limit", None)
     have = set(stored.t.tolist())
     ts = (t for t in (itertools.count() if limit is None else range(limit)) if t not in have)
     parallel = joblib.Parallel(n_jobs=n_jobs, return_as="generator")
-    results: Generator[tuple[int, NDArray[np.float32]]] = parallel(
-        joblib.delayed(_work)(task, t) for t in ts
-    )
-    return results
+    results = parallel(joblib.delayed(_work)(task, t) for t in ts)
+    try:
+        yield results
+    finally:
+        with warnings.catch_warnings():
+            # Work ahead of a rule that then says stop is lost by intent.
+            warnings.filterwarnings("ignore", message=".*tasks", category=UserWarning)
+            results.close()
 
 
 def _work(task: Task, t: int) -> tuple[int, NDArray[np.float32]]:
-    with _one_blas_thread():
+    with _one_blas_thread:
         return task(t)
 
 
 class _OneBlasThread:
-    """Holds BLAS and OpenMP to one thread while any thread of this process is inside.
+    """Holds BLAS and OpenMP to one thread while a draw is computed.
 
     The number of threads changes the last bits of a sum, and workers that each start a thread
     per core slow each other down. Several draws may run in one process (joblib's threads, a dask
-    worker's), so the first one in sets the limit and the last one out lifts it.
+    worker's). BLAS has one setting for the process: the first draw in sets it, the last one out
+    puts it back. OpenMP has one for each thread.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._inside = 0
-        self._limit: Any = None
+        self._blas: Any = None
+        self._openmp = threading.local()
+        self._pools: Any = None
+        self._modules = 0
 
     def __enter__(self) -> None:
         with self._lock:
+            pools = self._controller()
             if self._inside == 0:
-                self._limit = _thread_pools().limit(limits=1)
-                self._limit.__enter__()
+                self._blas = pools.limit(limits=1, user_api="blas")
             self._inside += 1
+        self._openmp.__dict__.setdefault("stack", []).append(
+            pools.limit(limits=1, user_api="openmp")
+        )
 
     def __exit__(self, *_: object) -> None:
+        self._openmp.stack.pop().restore_original_limits()
         with self._lock:
             self._inside -= 1
             if self._inside == 0:
-                self._limit.__exit__(None, None, None)
+                self._blas.restore_original_limits()
+
+    def _controller(self) -> threadpoolctl.ThreadpoolController:
+        # Finding the loaded libraries takes milliseconds: again only when more was imported.
+        if len(sys.modules) != self._modules:
+            self._pools = threadpoolctl.ThreadpoolController()
+            self._modules = len(sys.modules)
+        return self._pools
 
 
-_ONE = _OneBlasThread()
-
-
-def _one_blas_thread() -> _OneBlasThread:
-    return _ONE
-
-
-@cache
-def _thread_pools() -> threadpoolctl.ThreadpoolController:
-    # Finding the loaded libraries takes milliseconds, so once a process; scikit-learn's own are
-    # loaded first, or they would be missed.
-    import sklearn.utils._openmp_helpers  # noqa: F401
-
-    return threadpoolctl.ThreadpoolController()
+_one_blas_thread = _OneBlasThread()
 
 
 class _Record:
@@ -295,6 +321,8 @@ class _Record:
 
 
 def _how_to_go_on(n: int, folder: RunFolder | None) -> str:
+    if n == 0:
+        return "no draw was finished yet"
     if folder is None:
         return f"{n} draws were finished; give store=FOLDER (--out) to keep them and go on later"
     return f"{n} draws are kept in {folder.folder}; repeat the same call to go on"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -30,8 +31,12 @@ def power(m: int, a: float) -> Floats:
     """
     if not np.isfinite(a):
         raise InputError(f"the exponent of the size weights must be a number, not {a}")
-    w = np.arange(1.0, _size(m) + 1) ** -float(a)
-    return w / w.sum()
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        w = np.arange(1.0, _size(m) + 1) ** -float(a)
+        w = w / w.sum()
+    if not (w > 0).all():
+        raise InputError(f"weights k^-{a:g} are so steep that some size up to {m} is never drawn")
+    return w
 
 
 def as_weights(weights: str | Sequence[float] | Array, m: int) -> Floats:
@@ -73,7 +78,12 @@ def _named(name: str, m: int) -> Floats:
     return power(m, float(match.group(1)))
 
 
-def _size(m: int) -> int:
-    if int(m) != m or m < 1:
+def _size(m: Any) -> int:
+    if (
+        not isinstance(m, int | float | np.integer | np.floating)
+        or not np.isfinite(m)
+        or int(m) != m
+        or m < 1
+    ):
         raise InputError(f"m = {m}: the data set size must be a whole number, 1 or more")
     return int(m)

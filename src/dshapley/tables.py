@@ -172,8 +172,8 @@ def _plain(part: pd.DataFrame) -> pd.DataFrame:
     columns: dict[str, Any] = {}
     for name, column in part.items():
         if column.dtype.kind in "Mm":
-            seconds = column.astype("int64" if not column.isna().any() else "float64")
-            columns[str(name)] = seconds.where(column.notna(), np.nan)
+            ticks = column.astype("int64").astype("float64")
+            columns[str(name)] = ticks.where(column.notna(), np.nan)
         elif column.dtype.kind in "iufb":
             columns[str(name)] = column.astype("float64")
         else:

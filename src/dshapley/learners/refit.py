@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -34,19 +35,21 @@ class Refit:
     def outputs(self, S: Points, Z: Points | Bundles, query: Query, seed: int) -> Iterator[Array]:
         """One block of one row for S, then one for each z, each from a fresh fit."""
         template = _seeded(self.estimator, seed)
-        yield self._row(template, S, query)
+        if query.output == "score":
+            _one_score_a_class(template)
+        yield self._row(template, S, query, seed)
         if isinstance(Z, Bundles):
             for bundle in Z:
-                yield self._row(template, S + bundle, query)
+                yield self._row(template, S + bundle, query, seed)
             return
         # One join for all z; after it a training set is a cheap take.
         joined = S + Z
         index = np.arange(len(S) + 1)
         for row in range(len(S), len(joined)):
             index[-1] = row
-            yield self._row(template, joined.take(index), query)
+            yield self._row(template, joined.take(index), query, seed)
 
-    def _row(self, template: Any, T: Points, query: Query) -> Array:
+    def _row(self, template: Any, T: Points, query: Query, seed: int) -> Array:
         if len(T) == 0:
             return query.constant(query.y)
         assert T.y is not None
@@ -57,8 +60,9 @@ class Refit:
         model = clone(template, safe=False)
         _cap_neighbours(model, len(T))
         try:
-            model.fit(T.X, T.y)
-            return _answer(model, query)[np.newaxis]
+            with _global_seed(seed):
+                model.fit(T.X, T.y)
+                return _answer(model, query)[np.newaxis]
         except Exception as error:
             raise FitError(_what_failed(model, T, error)) from error
 
@@ -72,26 +76,37 @@ class Refit:
         }
         if hasattr(self.estimator, "get_params"):
             for name, value in sorted(self.estimator.get_params(deep=True).items()):
-                described[f"estimator.{name}"] = value
+                if not _is_random_state(name):  # each draw sets its own
+                    described[f"estimator.{name}"] = value
         return described
 
     def accepts_nan(self) -> bool:
-        """Whether the estimator says of itself that it takes missing values."""
+        """Whether missing values may reach the estimator: unless it is known to refuse them.
+
+        scikit-learn's tag cannot be trusted for an estimator made of others: a pipeline with an
+        imputer says no. Those are tried, and a fit that fails is an error.
+        """
         if not hasattr(self.estimator, "__sklearn_tags__"):
-            return False
+            return True
         from sklearn.utils import get_tags
 
-        return bool(get_tags(self.estimator).input_tags.allow_nan)
+        composed = len(self.estimator.get_params(deep=True)) > len(
+            self.estimator.get_params(deep=False)
+        )
+        return composed or bool(get_tags(self.estimator).input_tags.allow_nan)
 
 
 def is_classifier(estimator: Any) -> bool:
     """Whether `estimator` is a classifier; an error if it is neither that nor a regressor."""
     from sklearn import base
 
-    if base.is_classifier(estimator) or hasattr(estimator, "predict_proba"):
+    if hasattr(estimator, "predict_proba"):
         return True
-    if base.is_regressor(estimator):
-        return False
+    if hasattr(estimator, "__sklearn_tags__"):
+        if base.is_classifier(estimator):
+            return True
+        if base.is_regressor(estimator):
+            return False
     raise InputError(
         f"{type(estimator).__name__} is neither a classifier nor a regressor for scikit-learn"
     )
@@ -138,9 +153,36 @@ def _seeded(estimator: Any, seed: int) -> Any:
     states = {
         name: int(rng.integers(2**31 - 1))
         for name in sorted(copy.get_params(deep=True))
-        if name == "random_state" or name.endswith("__random_state")
+        if _is_random_state(name)
     }
     return copy.set_params(**states) if states else copy
+
+
+def _is_random_state(name: str) -> bool:
+    return name.split("__")[-1] == "random_state"
+
+
+@contextlib.contextmanager
+def _global_seed(seed: int) -> Iterator[None]:
+    """Seed numpy's global generator, and put it back after: some randomness has no other source.
+
+    A shuffling splitter inside a grid search, say, which is no parameter of the estimator.
+    """
+    before = np.random.get_state()  # noqa: NPY002
+    np.random.seed(seed)  # noqa: NPY002
+    try:
+        yield
+    finally:
+        np.random.set_state(before)  # noqa: NPY002
+
+
+def _one_score_a_class(template: Any) -> None:
+    """Ask support vector machines for a score of each class, not of each pair of classes."""
+    if not hasattr(template, "get_params"):
+        return
+    for name, value in template.get_params(deep=True).items():
+        if name.split("__")[-1] == "decision_function_shape" and value == "ovo":
+            template.set_params(**{name: "ovr"})
 
 
 def _cap_neighbours(model: Any, n: int) -> None:
@@ -148,7 +190,11 @@ def _cap_neighbours(model: Any, n: int) -> None:
     if not hasattr(model, "get_params"):
         return
     for name, value in model.get_params(deep=True).items():
-        if name.split("__")[-1] == "n_neighbors" and isinstance(value, int) and value > n:
+        if (
+            name.split("__")[-1] == "n_neighbors"
+            and isinstance(value, int | np.integer)
+            and value > n
+        ):
             model.set_params(**{name: n})
 
 

@@ -1,0 +1,29 @@
+"""Small data that many tests share."""
+
+import numpy as np
+import pytest
+
+import dshapley as ds
+
+
+def labelled(n, d=3, *, seed=0, classes=2):
+    """n points of d features whose label follows the first two, with noise."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    score = X[:, 0] + X[:, 1] + 0.5 * rng.normal(size=n)
+    return ds.Points(X, np.digitize(score, np.linspace(-1, 1, classes + 1)[1:-1]))
+
+
+@pytest.fixture
+def database():
+    return labelled(60)
+
+
+@pytest.fixture
+def held_out():
+    return labelled(80, seed=1)
+
+
+@pytest.fixture
+def offered():
+    return labelled(6, seed=2)

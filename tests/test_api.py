@@ -1,0 +1,156 @@
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+
+import dshapley as ds
+from conftest import labelled
+
+
+def test_value_is_run_and_estimate(database, held_out, offered):
+    U = ds.potential(GaussianNB(), test=held_out, metric="brier")
+    design = ds.Design(database, m=9, weights="1/k", seed=5)
+    by_hand = ds.estimate(ds.run(U, design, offered, until=12))
+    found = ds.value(
+        database.X,
+        database.y,
+        model=GaussianNB(),
+        test=(held_out.X, held_out.y),
+        points=(offered.X, offered.y),
+        metric="brier",
+        m=9,
+        weights="1/k",
+        draws=12,
+        seed=5,
+    )
+    assert found.values.tolist() == by_hand.values.tolist()
+    assert found.about["metric"] == "brier"
+    assert found.about["empty"] == pytest.approx(U.empty_value())
+
+
+def test_database_rows_are_valued_by_default(held_out):
+    database = labelled(7)
+    found = ds.value(database, model=GaussianNB(), test=held_out, draws=4)
+    assert len(found) == 7
+    assert found.m == 7
+
+
+def test_frames_keep_their_index(database, held_out, offered):
+    names = ["a", "b", "c"]
+    frame = pd.DataFrame(database.X, columns=names, index=[f"row{i}" for i in range(60)])
+    test = (pd.DataFrame(held_out.X, columns=names), held_out.y)
+    found = ds.value(frame, database.y, model=GaussianNB(), test=test, m=5, draws=3)
+    assert found.to_frame().index.tolist() == frame.index.tolist()
+    as_array = ds.value(database, model=GaussianNB(), test=held_out, m=5, draws=3)
+    assert found.values.tolist() == as_array.values.tolist()
+
+
+def test_groups(database, held_out, offered):
+    found = ds.value(
+        database,
+        model=GaussianNB(),
+        test=held_out,
+        points=offered,
+        groups=["ann", "bob", "ann", "bob", "ann", "cy"],
+        m=8,
+        draws=6,
+    )
+    frame = found.to_frame()
+    assert frame.index.tolist() == ["ann", "bob", "cy"]
+    assert frame["rows"].tolist() == [3, 2, 1]
+
+
+def test_any_estimator(database, held_out, offered):
+    for model in (RandomForestClassifier(3), HistGradientBoostingClassifier(max_iter=2)):
+        found = ds.value(database, model=model, test=held_out, points=offered, m=30, draws=3)
+        assert np.isfinite(found.values).all()
+
+
+def test_regression(offered):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 2))
+    y = X[:, 0] + 0.1 * rng.normal(size=90)
+    found = ds.value(
+        X[:50], y[:50], model=LinearRegression(), test=(X[50:], y[50:]), m=30, draws=40
+    )
+    # The mean value is a share of what a whole data set brings (expected efficiency).
+    assert found.values.mean() > 0
+
+
+def test_stopping_by_precision_and_by_a_rule(database, held_out, offered):
+    options = {"model": GaussianNB(), "test": held_out, "points": offered, "m": 3}
+    assert ds.value(database, **options, precision=0.03).stderr.max() <= 0.03
+    rule = ds.stopping.FixedDraws(7)
+    assert ds.value(database, **options, until=rule).n_draws == 7
+    assert ds.value(database, **options, until=lambda draws, seconds: len(draws) == 4).n_draws == 4
+    with pytest.raises(ds.InputError, match="either until="):
+        ds.value(database, **options, until=rule, draws=3)
+
+
+def test_a_time_budget(database, held_out, offered):
+    found = ds.value(database, model=GaussianNB(), test=held_out, points=offered, m=9, seconds=0.3)
+    assert found.n_draws >= 1
+
+
+def test_store(tmp_path, database, held_out, offered):
+    options = {"model": GaussianNB(), "test": held_out, "points": offered, "m": 5}
+    straight = ds.value(database, **options, draws=9)
+    ds.value(database, **options, draws=4, store=tmp_path / "run")
+    resumed = ds.value(database, **options, draws=9, store=tmp_path / "run")
+    assert resumed.values.tobytes() == straight.values.tobytes()
+
+
+def test_unseen_test_labels_are_said(database):
+    test = labelled(40, seed=1, classes=3)
+    with pytest.warns(UserWarning, match="labels that the database never shows: 2"):
+        ds.value(database, model=GaussianNB(), test=test, m=4, draws=2)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"m": 0}, "m = 0"),
+        ({"weights": [0.5, 0.6, 0.1]}, "sum to 1.2"),
+        ({"weights": [0.5, 0.6, -0.1]}, "k = 3 is -0.1"),
+        ({"weights": "often"}, "unknown weights"),
+        ({"draws": 0}, "draws = 0"),
+        ({"precision": -1.0}, "precision = -1"),
+        ({"metric": "acuracy"}, "did you mean 'accuracy'"),
+        ({"metric": "r2"}, "metric for regression"),
+        ({"model": GaussianNB}, "is a class"),
+        ({"model": object()}, "no method fit"),
+        ({"test": (np.zeros((2, 3)), [7, 8])}, "none of its labels"),
+        ({"test": (np.zeros((0, 3)), [])}, "test: there are no rows"),
+        ({"test": (np.zeros((2, 3)), [1])}, "test: X has 2 rows but y has 1"),
+        ({"test": np.zeros((2, 3))}, "Points or a pair"),
+        ({"points": (np.full((1, 3), np.nan), [1])}, "points has NaN in column 0 and 2 more"),
+        ({"points": (np.zeros((1, 2)), [1])}, "points has 2 columns"),
+        ({"groups": ["a"]}, "6 points but 1 groups"),
+        ({"seed": -3}, "seed = -3"),
+    ],
+)
+def test_bad_input_is_said_clearly(tmp_path, database, held_out, offered, change, says):
+    options = {"model": GaussianNB(), "test": held_out, "points": offered, "m": 3, "draws": 2}
+    with pytest.raises(ds.InputError, match=says):
+        ds.value(database, **{**options, **change}, store=tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_constant_target(database, held_out):
+    constant = ds.Points(database.X, np.ones(60, int))
+    with pytest.raises(ds.InputError, match="nothing to learn"):
+        ds.value(constant, model=GaussianNB(), test=held_out, draws=2)
+
+
+def test_missing_values_need_an_estimator_that_takes_them(database, held_out, offered):
+    holes = database.X.copy()
+    holes[3, 1] = np.nan
+    options = {"test": held_out, "points": offered, "m": 4, "draws": 2}
+    with pytest.raises(ds.InputError, match="database has NaN in column 1"):
+        ds.value(holes, database.y, model=LogisticRegression(), **options)
+    pipeline = make_pipeline(SimpleImputer(), LogisticRegression())
+    assert len(ds.value(holes, database.y, model=pipeline, **options)) == 6

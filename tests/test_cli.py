@@ -1,0 +1,240 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import dshapley as ds
+from dshapley.cli import app
+from dshapley.datasets import adult_sample
+
+FAST = ["--model", "naive_bayes", "--m", "20", "--jobs", "1", "--drop", "fnlwgt"]
+
+
+@pytest.fixture(autouse=True)
+def wide_screen(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
+
+
+@pytest.fixture
+def adult(tmp_path):
+    path = tmp_path / "adult.csv"
+    adult_sample().head(120).to_csv(path, index=False)
+    return path
+
+
+def call(*args):
+    return CliRunner().invoke(app, [str(a) for a in args])
+
+
+def value(table, *args):
+    return call("value", table, "--target", "income", *FAST, *args)
+
+
+def test_from_a_table_to_an_answer(tmp_path, adult):
+    out = tmp_path / "run"
+    result = value(adult, "--draws", 30, "--out", out)
+    assert result.exit_code == 0, result.output
+    assert "most valuable" in result.stdout
+    assert "least valuable" in result.stdout
+    assert "value below zero with 95% confidence" in result.stdout
+    assert "missing values in the table are filled in" in result.stderr
+    frame = pd.read_csv(out / "values.csv")
+    assert frame.columns.tolist() == ["id", "value", "stderr", "k_min", "k_max"]
+    assert len(frame) == 96  # 120 rows less a fifth to test on
+    pd.testing.assert_frame_equal(pd.read_parquet(out / "values.parquet"), frame)
+    assert np.array_equal(ds.estimate(ds.load(out)).values, frame["value"])
+    info = json.loads((out / "manifest.json").read_text())["info"]
+    assert info["target"] == "income"
+
+
+def test_the_same_command_goes_on(tmp_path, adult):
+    out, straight = tmp_path / "run", tmp_path / "straight"
+    value(adult, "--draws", 10, "--out", out)
+    again = value(adult, "--draws", 25, "--out", out)
+    value(adult, "--draws", 25, "--out", straight)
+    assert again.exit_code == 0
+    assert (out / "values.csv").read_bytes() == (straight / "values.csv").read_bytes()
+    changed = value(adult, "--draws", 25, "--out", out, "--seed", 1)
+    assert changed.exit_code == 2
+    assert "seed was 0, is 1" in changed.stderr
+
+
+def test_test_and_points_tables(tmp_path, adult):
+    rows = adult_sample()
+    rows.iloc[200:260].to_csv(tmp_path / "test.tsv", index=False, sep="\t")
+    rows.iloc[300:304].to_parquet(tmp_path / "points.parquet")
+    out = tmp_path / "run"
+    result = value(
+        adult, "--test", tmp_path / "test.tsv", "--points", tmp_path / "points.parquet",
+        "--draws", 5, "--metric", "log_score", "--weights", "1/k", "--out", out,
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert len(pd.read_csv(out / "values.csv")) == 4
+
+
+def test_groups_and_ids(tmp_path, adult):
+    out = tmp_path / "run"
+    result = value(adult, "--group", "occupation", "--draws", 3, "--out", out)
+    assert result.exit_code == 2
+    assert "groups is missing" in result.stderr
+    assert not out.exists()
+    result = value(adult, "--group", "education", "--draws", 3, "--out", out)
+    assert result.exit_code == 0, result.output
+    frame = pd.read_csv(out / "values.csv")
+    assert frame["rows"].sum() == 96
+    assert "value per row" in result.stdout
+
+
+def test_regression(tmp_path, adult):
+    result = call(
+        "value", adult, "--target", "hours_per_week", "--draws", 4, "--m", 10, "--jobs", 1
+    )
+    assert result.exit_code == 0, result.output
+    assert "neg_mse of a model trained on nothing" in result.stdout
+
+
+def test_time_budget(adult):
+    result = value(adult, "--time", "1s")
+    assert result.exit_code == 0, result.output
+
+
+def test_show(tmp_path, adult):
+    out = tmp_path / "run"
+    value(adult, "--draws", 40, "--out", out)
+    result = call("show", out, "--m", 5, "--top", 3)
+    assert result.exit_code == 0
+    assert "The 3 most valuable" in result.stdout
+    assert "m = 5" in result.stdout
+    assert call("show", out, "--m", 21).exit_code == 2
+    assert call("show", out, "--top", 0).exit_code == 2
+    assert call("show", tmp_path / "nothing").exit_code == 2
+
+
+def test_version_and_help():
+    assert call("--version").stdout.strip() == f"dshapley {ds.__version__}"
+    for command in ("value", "show", "demo"):
+        assert call(command, "--help").exit_code == 0
+
+
+def test_demo(monkeypatch):
+    monkeypatch.setattr("dshapley.cli._DEMO_DRAWS", 4)
+    result = call("demo")
+    assert result.exit_code == 0, result.output
+    assert "most valuable" in result.stdout
+    assert "roc_auc" in result.stdout
+
+
+def bad_tables(folder):
+    rows = adult_sample().head(60)
+    rows.to_csv(folder / "good.csv", index=False)
+    rows.assign(income=">50K").to_csv(folder / "constant.csv", index=False)
+    rows.assign(income=rows["income"].where(rows.index != 7)).to_csv(
+        folder / "holes.csv", index=False
+    )
+    rows.head(0).to_csv(folder / "empty.csv", index=False)
+    rows.assign(age=np.inf).to_csv(folder / "infinite.csv", index=False)
+    (folder / "file").write_text("")
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["gone.csv", "--target", "income"], "gone.csv: no such file"),
+        (["good.csv", "--target", "incom"], "did you mean 'income'?"),
+        (["constant.csv", "--target", "income"], "in every row"),
+        (["holes.csv", "--target", "income"], "missing in 1 of 60 rows (the first is row 7)"),
+        (["empty.csv", "--target", "income"], "the table is empty"),
+        (["infinite.csv", "--target", "income"], "infinite value in column 'age'"),
+        (["good.csv", "--target", "income", "--m", "0"], "m = 0"),
+        (["good.csv", "--target", "income", "--weights", "k^2"], "unknown weights 'k^2'"),
+        (["good.csv", "--target", "income", "--model", "logistik"], "did you mean 'logistic'?"),
+        (["good.csv", "--target", "income", "--metric", "acuracy"], "did you mean 'accuracy'?"),
+        (["good.csv", "--target", "income", "--metric", "r2"], "metric for regression"),
+        (["good.csv", "--target", "income", "--test", "gone.csv"], "gone.csv: no such file"),
+        (["good.csv", "--target", "income", "--test-size", "2"], "test size 2"),
+        (["good.csv", "--target", "income", "--draws", "0"], "draws = 0"),
+        (["good.csv", "--target", "income", "--time", "soon"], "--time soon"),
+        (["good.csv", "--target", "income", "--jobs", "0"], "--jobs 0"),
+        (["good.csv", "--target", "income", "--backend", "mpi"], "unknown backend 'mpi'"),
+        (["good.csv", "--target", "income", "--backend", "dask"], "go together"),
+        (["good.csv", "--target", "income", "--drop", "agee"], "did you mean 'age'?"),
+        (["good.csv", "--target", "income", "--out", "file"], "is a file"),
+        (["good.csv"], "--target"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(tmp_path, monkeypatch, args, says):
+    monkeypatch.chdir(tmp_path)
+    bad_tables(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    out = [] if "--out" in args else ["--out", "run"]
+    result = call("value", *args, *out)
+    assert result.exit_code == 2
+    assert says in result.stderr
+    errors = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
+    assert len(errors) == (0 if args == ["good.csv"] else 1)
+    assert "Traceback" not in result.output
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_run_folder_from_other_data(tmp_path, adult):
+    out = tmp_path / "run"
+    value(adult, "--draws", 3, "--out", out)
+    adult_sample().tail(100).to_csv(adult, index=False)
+    result = value(adult, "--draws", 3, "--out", out)
+    assert result.exit_code == 2
+    assert "database was" in result.stderr
+
+
+def command(*args):
+    program = [sys.executable, "-c", "from dshapley.cli import main; main()"]
+    return [*program, *map(str, args)]
+
+
+def wait_for(condition, seconds=60):
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def test_ctrl_c_keeps_finished_draws_and_says_how_to_go_on(tmp_path, adult):
+    out = tmp_path / "run"
+    args = ["value", adult, "--target", "income", *FAST[:4], "--jobs", 2, "--draws", 100_000]
+    process = subprocess.Popen(
+        command(*args, "--out", out),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    wait_for(lambda: out.is_dir() and any((out / "draws").glob("*.npz")))
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers too
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "repeat the same call to go on" in errors
+    assert "Traceback" not in errors
+    n = len(ds.load(out))
+    assert f"{n} draws are kept" in errors
+    assert n > 0
+
+
+def test_dask_backend(tmp_path, adult):
+    distributed = pytest.importorskip("dask.distributed")
+    value(adult, "--draws", 12, "--out", tmp_path / "alone")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+    ) as cluster:
+        result = value(
+            adult, "--draws", 12, "--out", tmp_path / "dask",
+            "--backend", "dask", "--scheduler", cluster.scheduler_address,
+        )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    alone, dask = (tmp_path / name / "values.csv" for name in ("alone", "dask"))
+    assert dask.read_bytes() == alone.read_bytes()

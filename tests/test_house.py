@@ -1,0 +1,75 @@
+"""The rules of the house: what may import what, and how fast the front door opens."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dshapley
+
+SOURCE = Path(dshapley.__file__).parent
+
+FLOW = [
+    "errors",
+    "points",
+    "datasets",
+    "metrics",
+    "learners.protocol",
+    "learners.refit",
+    "learners",
+    "potentials",
+    "sizes",
+    "design",
+    "valuation",
+    "stopping",
+    "store",
+    "progress",
+    "runs",
+    "data_shapley",
+    "api",
+    "models",
+    "tables",
+    "report",
+    "cli",
+]
+
+
+def modules():
+    names = {}
+    for path in SOURCE.rglob("*.py"):
+        parts = path.relative_to(SOURCE).with_suffix("").parts
+        parts = parts[:-1] if parts[-1] == "__init__" else parts
+        names[".".join(parts)] = path
+    return names
+
+
+def test_every_module_has_its_place():
+    assert set(modules()) == {"", *FLOW}
+
+
+@pytest.mark.parametrize("name", FLOW)
+def test_a_module_imports_only_from_earlier_in_the_flow(name):
+    tree = ast.parse(modules()[name].read_text())
+    # At the top of the file; learners.protocol's default is the one thing looked up late.
+    imported = {
+        node.module.removeprefix("dshapley.")
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("dshapley")
+    }
+    late = {other for other in imported if FLOW.index(other) >= FLOW.index(name)}
+    assert not late
+
+
+def test_the_core_imports_no_heavy_library():
+    heavy = ["pandas", "sklearn", "scipy", "rich", "typer", "matplotlib", "dask", "pyarrow"]
+    code = f"import sys, dshapley; print([m for m in {heavy} if m in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+def test_public_names_are_there():
+    assert len(dshapley.__all__) <= 30
+    for name in dshapley.__all__:
+        assert getattr(dshapley, name) is not None

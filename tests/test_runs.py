@@ -1,0 +1,202 @@
+import os
+import signal
+import threading
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+
+import dshapley as ds
+from conftest import labelled
+from dshapley.stopping import Precision
+
+
+@pytest.fixture
+def setup(database, held_out, offered):
+    U = ds.potential(LogisticRegression(), test=held_out)
+    return U, ds.Design(database, m=20, weights="1/k", seed=1), offered
+
+
+@pytest.fixture
+def alone(setup):
+    return ds.run(*setup, until=25, n_jobs=1)
+
+
+def same(a, b):
+    return a.marginals.tobytes() == b.marginals.tobytes() and a.k.tolist() == b.k.tolist()
+
+
+def test_a_run_is_its_draws(setup, alone):
+    """Each row is what the potential says of draw t, and nothing else."""
+    U, design, Z = setup
+    for t in (0, 7, 24):
+        draw = design.draw(t)
+        gains = ds.marginals(U.seeded(draw.seed), draw.S, Z)
+        assert alone.k[t] == draw.k
+        assert alone.marginals[t].tolist() == gains.astype(np.float32).tolist()
+
+
+@pytest.mark.parametrize("n_jobs", [2, 3])
+def test_workers_change_nothing(setup, alone, n_jobs):
+    assert same(ds.run(*setup, until=25, n_jobs=n_jobs), alone)
+
+
+def test_threads_change_nothing(setup, alone):
+    with joblib.parallel_config("threading", n_jobs=2):
+        assert same(ds.run(*setup, until=25), alone)
+
+
+def test_chunks_change_nothing(tmp_path, setup, alone):
+    for until in (1, 2, 9, 25):
+        draws = ds.run(*setup, until=until, store=tmp_path / "run", n_jobs=1 + until % 2)
+    assert same(draws, alone)
+
+
+def test_a_rule_stops_at_the_same_draw_for_any_workers(setup):
+    rule = Precision(0.06, at_least=20)
+    one, two = (ds.run(*setup, until=rule, n_jobs=n) for n in (1, 2))
+    assert 20 <= len(one) < 500
+    assert same(one, two)
+
+
+def test_random_learners_are_the_same_for_any_workers(database, held_out, offered):
+    U = ds.potential(RandomForestClassifier(5), test=held_out)
+    design = ds.Design(database, m=10)
+    assert same(*(ds.run(U, design, offered, until=8, n_jobs=n) for n in (1, 2)))
+
+
+def test_plain_functions_travel_to_workers(setup):
+    _, design, Z = setup
+    scale = 3.0
+    one, two = (ds.run(lambda S: scale * len(S), design, Z, until=6, n_jobs=n) for n in (1, 2))
+    assert same(one, two)
+    assert (one.marginals == 3).all()
+
+
+def test_bundles(setup):
+    """A bundle's marginal is U(S + all its rows) - U(S); a bundle of one row is that row."""
+    U, design, Z = setup
+    bundles = ds.Bundles(Z, ["a", "b", "a", "c", "c", "c"])
+    draws = ds.run(U, design, bundles, until=5)
+    rows = ds.run(U, design, Z, until=5)
+    assert draws.ids.tolist() == ["a", "b", "c"]
+    assert draws.rows.tolist() == [2, 1, 3]
+    assert draws.marginals[:, 1].tolist() == rows.marginals[:, 1].tolist()
+    for t in range(5):
+        draw = design.draw(t)
+        V = U.seeded(draw.seed)
+        gain = V(draw.S + Z.take([0, 2])) - V(draw.S)
+        assert draws.marginals[t, 0] == pytest.approx(gain, abs=1e-6)
+
+
+def test_a_failing_draw_is_named_and_finished_draws_are_kept(tmp_path, setup):
+    _, design, Z = setup
+    bad = next(t for t in range(100) if design.draw(t).k > 8)
+
+    def fragile(S):
+        if len(S) > 7:
+            raise ZeroDivisionError("too many")
+        return float(len(S))
+
+    for n_jobs in (1, 2):
+        with pytest.raises(ds.DrawError, match=rf"draw {bad} of seed 1 .*too many"):
+            ds.run(fragile, design, Z, until=100, store=tmp_path / f"run{n_jobs}", n_jobs=n_jobs)
+    assert len(ds.load(tmp_path / "run1")) == bad
+
+
+def test_a_potential_that_is_not_a_number_is_an_error(setup):
+    _, design, Z = setup
+    with pytest.raises(ds.DrawError, match="nan"):
+        ds.run(lambda S: float("nan") if len(S) else 0.0, design, Z, until=5)
+
+
+def test_interrupt_keeps_finished_draws_and_says_how_to_go_on(tmp_path, setup):
+    _, design, Z = setup
+    calls = []
+
+    def U(S):
+        calls.append(1)
+        if len(calls) == 60:
+            os.kill(os.getpid(), signal.SIGINT)
+        return float(len(S))
+
+    with pytest.raises(ds.Interrupted, match="repeat the same call") as stop:
+        ds.run(U, design, Z, until=1000, store=tmp_path / "run")
+    assert isinstance(stop.value, KeyboardInterrupt)
+    assert len(stop.value.draws) == len(ds.load(tmp_path / "run")) == 8
+    calls.clear()
+    with pytest.raises(ds.Interrupted, match="give store="):
+        ds.run(U, design, Z, until=1000)
+
+
+def test_a_dead_worker_is_an_error_for_people(tmp_path, setup):
+    _, design, Z = setup
+    main = os.getpid()
+
+    def fatal(S):
+        if len(S) > 5 and os.getpid() != main:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return float(len(S))
+
+    with pytest.raises(ds.DrawError, match="a worker process died"):
+        ds.run(fatal, design, Z, until=200, store=tmp_path / "run", n_jobs=2)
+
+
+def test_one_blas_thread_while_draws_run(setup):
+    """Also where several threads of a process enter and leave in any order."""
+    import threadpoolctl
+
+    _, design, Z = setup
+    seen = []
+
+    def U(S):
+        seen.extend(pool["num_threads"] for pool in threadpoolctl.threadpool_info())
+        return float(len(S))
+
+    before = [pool["num_threads"] for pool in threadpoolctl.threadpool_info()]
+    with joblib.parallel_config("threading", n_jobs=3):
+        ds.run(U, design, Z, until=20)
+    assert set(seen) == {1}
+    assert [pool["num_threads"] for pool in threadpoolctl.threadpool_info()] == before
+    assert threading.active_count() >= 1
+
+
+def test_progress_tells_draws_error_and_time_left(setup, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    ds.run(*setup, until=60, progress=True)
+    line = capsys.readouterr().err
+    assert "/60 draws" in line
+    assert "largest stderr 0." in line
+    assert "left" in line
+
+
+def test_no_bar_where_nobody_watches(setup, capsys):
+    ds.run(*setup, until=3)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_potential_that_cannot_be_identified_runs_but_is_not_stored(tmp_path, setup):
+    _, design, Z = setup
+    lock = threading.Lock()
+
+    def U(S):
+        with lock:
+            return float(len(S))
+
+    assert len(ds.run(U, design, Z, until=3)) == 3
+    with pytest.raises(ds.InputError, match=r"method describe\(\)"):
+        ds.run(U, design, Z, until=3, store=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_points_are_checked_before_anything_runs(setup):
+    U, design, Z = setup
+    bad = Z.X.copy()
+    bad[2, 1] = np.inf
+    with pytest.raises(ds.InputError, match="points has infinity in column 1"):
+        ds.run(U, design, ds.Points(bad, Z.y), until=3)
+    with pytest.raises(ds.InputError, match="database has 4 columns but the test set has 3"):
+        ds.run(U, ds.Design(labelled(9, d=4), m=3), Z, until=3)

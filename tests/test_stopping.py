@@ -1,0 +1,102 @@
+import numpy as np
+import pytest
+
+import dshapley as ds
+from dshapley.stopping import AnyOf, FixedDraws, Precision, Seconds, Stable, stop_rule
+
+
+def draws_of(gains):
+    gains = np.asarray(gains, dtype=np.float32)
+    n = gains.shape[1]
+    k = np.ones(len(gains), int)
+    return ds.Draws(np.arange(len(gains)), k, gains, np.ones(1), np.arange(n), np.ones(n, int))
+
+
+def noise(n, *, mean=1.0, spread=1.0, seed=0):
+    return draws_of(np.random.default_rng(seed).normal(mean, spread, size=(n, 5)))
+
+
+def first_stop(rule, draws):
+    stops = (n for n in range(1, len(draws) + 1) if rule(draws.first(n), 0.0))
+    return next(stops, None)
+
+
+def test_fixed():
+    assert first_stop(FixedDraws(17), noise(30)) == 17
+    assert FixedDraws(17).limit == 17
+
+
+def test_seconds():
+    assert not Seconds(2.0)(noise(3), 1.9)
+    assert Seconds(2.0)(noise(3), 2.0)
+    assert Seconds(2.0).expected(noise(10), 0.5) == 40
+
+
+def test_precision_stops_at_the_asked_error():
+    rule, draws = Precision(0.05), noise(2000)
+    n = first_stop(rule, draws)
+    assert ds.estimate(draws.first(n)).stderr.max() <= 0.05
+    assert ds.estimate(draws.first(n - 10)).stderr.max() > 0.05
+    assert n == pytest.approx((1.0 / 0.05) ** 2, rel=0.2)
+    assert rule.expected(draws.first(50), 1.0) == pytest.approx(400, rel=0.5)
+
+
+def test_precision_is_not_fooled_by_a_few_equal_draws():
+    gains = np.ones((120, 3))
+    assert first_stop(Precision(0.01), draws_of(gains)) == 100
+
+
+def test_stable_is_the_papers_rule():
+    rule, draws = Stable(change=0.01, window=100), noise(3000)
+    n = first_stop(rule, draws)
+
+    def change(n):
+        now = draws.marginals[:n].mean(axis=0)
+        then = draws.marginals[: n - 100].mean(axis=0)
+        return np.abs(now - then).mean() / np.abs(now).mean()
+
+    assert n >= 200
+    assert change(n) <= 0.01
+    assert all(change(i) > 0.01 for i in range(200, min(n, 1000), 10))
+
+
+def test_stable_does_not_hang_on_points_worth_nothing():
+    gains = np.ones((400, 2))
+    gains[:, 1] = np.random.default_rng(0).normal(0, 0.01, 400)  # its own change is never small
+    assert first_stop(Stable(), draws_of(gains)) is not None
+
+
+def test_stable_goes_on_while_values_move():
+    drift = np.arange(1, 500.0)[:, np.newaxis]
+    assert first_stop(Stable(), draws_of(drift)) is None
+
+
+def test_any_of():
+    rule = stop_rule(draws=50, precision=0.2, seconds=10)
+    assert isinstance(rule, AnyOf)
+    assert rule.limit == 50
+    assert first_stop(rule, noise(100)) == 50
+    assert rule(noise(3), 11)
+    assert rule.expected(noise(20), 1.0) <= 50
+
+
+def test_default_is_the_papers():
+    assert stop_rule() == Stable()
+    assert stop_rule(draws=3) == FixedDraws(3)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: FixedDraws(0),
+        lambda: FixedDraws(2.5),
+        lambda: Seconds(0),
+        lambda: Precision(0),
+        lambda: Precision(float("nan")),
+        lambda: Stable(change=0),
+        lambda: Stable(window=0),
+    ],
+)
+def test_rules_that_make_no_sense(make):
+    with pytest.raises(ds.InputError):
+        make()

@@ -1,0 +1,243 @@
+import json
+import os
+import warnings
+
+import numpy as np
+import pytest
+
+import dshapley as ds
+from dshapley.store import write_atomically
+
+
+@pytest.fixture
+def setup(database, offered):
+    return ds.MeanPotential(database), ds.Design(database, m=8, weights="1/k", seed=3), offered
+
+
+def shards(folder):
+    return sorted((folder / "draws").glob("*.npz"))
+
+
+def same(a, b):
+    return (
+        a.t.tolist() == b.t.tolist()
+        and a.k.tolist() == b.k.tolist()
+        and a.marginals.tobytes() == b.marginals.tobytes()
+    )
+
+
+def test_folder_holds_the_run(tmp_path, setup):
+    draws = ds.run(*setup, until=30, store=tmp_path / "run", info={"note": "first"})
+    loaded = ds.load(tmp_path / "run")
+    assert same(draws, loaded)
+    assert loaded.weights.tolist() == draws.weights.tolist()
+    assert loaded.about["note"] == "first"
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
+    assert manifest["identity"]["seed"] == 3
+    assert manifest["identity"]["m"] == 8
+    assert manifest["identity"]["database"] == setup[1].database.fingerprint()
+    assert {"dshapley", "numpy", "scikit-learn", "python"} <= set(manifest["versions"])
+
+
+def test_same_call_computes_nothing(tmp_path, setup):
+    U, design, Z = setup
+    calls = []
+
+    def counted(S):
+        calls.append(len(S))
+        return U(S)
+
+    # The same name, source and closure: the same potential.
+    first = ds.run(counted, design, Z, until=5, store=tmp_path / "run")
+    n = len(calls)
+    calls_before = calls.copy()
+    calls.clear()
+    again = ds.run(counted, design, Z, until=5, store=tmp_path / "run")
+    assert n == len(calls_before) == 5 * (len(Z) + 1)
+    assert calls == []
+    assert same(first, again)
+
+
+def test_more_draws_extend_and_fewer_are_a_prefix(tmp_path, setup):
+    straight = ds.run(*setup, until=40)
+    ds.run(*setup, until=15, store=tmp_path / "run")
+    assert same(ds.run(*setup, until=40, store=tmp_path / "run"), straight)
+    assert same(ds.run(*setup, until=15, store=tmp_path / "run"), straight.first(15))
+
+
+def test_nothing_is_written_before_the_first_draw(tmp_path, setup):
+    _, design, Z = setup
+
+    def broken(S):
+        raise ValueError("no such thing")
+
+    with pytest.raises(ds.DrawError, match=r"draw 0 of seed 3 .*no such thing"):
+        ds.run(broken, design, Z, until=5, store=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda U, d, Z: (U, ds.Design(d.database, d.m, d.weights, seed=4), Z), "seed was 3, is 4"),
+        (lambda U, d, Z: (U, ds.Design(d.database, 9, "1/k", seed=3), Z), "m was 8, is 9"),
+        (lambda U, d, Z: (U, ds.Design(d.database, 8, "uniform", seed=3), Z), "weights was"),
+        (lambda U, d, Z: (U, ds.Design(d.database.take([0, 1]), 8, "1/k", 3), Z), "database was"),
+        (lambda U, d, Z: (U, d, Z.take([0, 1, 2])), "points was"),
+        (lambda U, d, Z: (ds.MeanPotential(Z), d, Z), "mean of was"),
+        (lambda U, d, Z: (lambda S: 0.0, d, Z), "potential was mean estimation"),
+    ],
+)
+def test_a_changed_parameter_is_named(tmp_path, setup, change, says):
+    ds.run(*setup, until=5, store=tmp_path / "run")
+    before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
+    with pytest.raises(ds.RunFolderError, match=says):
+        ds.run(*change(*setup), until=5, store=tmp_path / "run")
+    assert before == {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
+
+
+def test_a_changed_estimator_parameter_is_named(tmp_path, database, held_out, offered):
+    from sklearn.naive_bayes import GaussianNB
+
+    design = ds.Design(database, m=4)
+    U = ds.potential(GaussianNB(), test=held_out)
+    ds.run(U, design, offered, until=3, store=tmp_path / "run")
+    for other, says in [
+        (ds.potential(GaussianNB(var_smoothing=0.5), test=held_out), "estimator.var_smoothing"),
+        (ds.potential(GaussianNB(), test=held_out, metric="f1"), "metric was accuracy, is f1"),
+        (ds.potential(GaussianNB(), test=held_out, empty=0.1), "empty was"),
+        (ds.potential(GaussianNB(), test=held_out.take(range(9))), "test was"),
+    ]:
+        with pytest.raises(ds.RunFolderError, match=says):
+            ds.run(other, design, offered, until=3, store=tmp_path / "run")
+
+
+def truncate(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def flip(path):
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    path.write_bytes(bytes(data))
+
+
+def empty(path):
+    path.write_bytes(b"")
+
+
+def forge(path):
+    with np.load(path) as shard:
+        parts = dict(shard)
+    parts["marginals"] = parts["marginals"] + np.float32(1)
+    np.savez(path, **parts)
+
+
+@pytest.mark.parametrize("damage", [truncate, flip, empty, forge])
+def test_a_damaged_shard_is_named_and_computed_anew(tmp_path, setup, damage):
+    straight = ds.run(*setup, until=30)
+    folder = tmp_path / "run"
+    for n in (10, 20, 30):  # three shards
+        ds.run(*setup, until=n, store=folder)
+    victim = shards(folder)[1]
+    damage(victim)
+    with pytest.warns(UserWarning, match=f"{victim.name} is damaged"):
+        assert len(ds.load(folder)) == 20
+    with pytest.warns(UserWarning, match=f"{victim.name} is damaged"):
+        assert same(ds.run(*setup, until=30, store=folder), straight)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert same(ds.load(folder), straight)
+
+
+def test_a_foreign_shard_is_named_and_computed_anew(tmp_path, setup):
+    U, design, Z = setup
+    other = ds.Design(design.database, m=8, weights="1/k", seed=99)
+    ds.run(U, other, Z, until=10, store=tmp_path / "other")
+    ds.run(*setup, until=10, store=tmp_path / "run")
+    shards(tmp_path / "run")[0].unlink()
+    intruder = shards(tmp_path / "other")[0].rename(tmp_path / "run/draws/00000000-00000009.npz")
+    with pytest.warns(UserWarning, match=f"{intruder.name} belongs to another run"):
+        draws = ds.run(*setup, until=10, store=tmp_path / "run")
+    assert same(draws, ds.run(*setup, until=10))
+
+
+def test_the_same_draw_twice_counts_once(tmp_path, setup):
+    ds.run(*setup, until=10, store=tmp_path / "run")
+    shard = shards(tmp_path / "run")[0]
+    shard.with_name("00000000-00000099.npz").write_bytes(shard.read_bytes())
+    assert ds.load(tmp_path / "run").t.tolist() == list(range(10))
+
+
+def test_a_damaged_header_is_mended_by_the_next_draws(tmp_path, setup):
+    ds.run(*setup, until=10, store=tmp_path / "run")
+    truncate(tmp_path / "run" / "header.npz")
+    with pytest.raises(ds.RunFolderError, match=r"header\.npz is damaged"):
+        ds.load(tmp_path / "run")
+    ds.run(*setup, until=12, store=tmp_path / "run")
+    assert len(ds.load(tmp_path / "run")) == 12
+
+
+def test_a_damaged_manifest_is_refused(tmp_path, setup):
+    ds.run(*setup, until=3, store=tmp_path / "run")
+    (tmp_path / "run" / "manifest.json").write_text("{")
+    with pytest.raises(ds.RunFolderError, match=r"manifest\.json is damaged"):
+        ds.run(*setup, until=3, store=tmp_path / "run")
+
+
+def test_another_version_is_said(tmp_path, setup):
+    ds.run(*setup, until=3, store=tmp_path / "run")
+    path = tmp_path / "run" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["versions"]["numpy"] = "0.0.1"
+    path.write_text(json.dumps(manifest))
+    with pytest.warns(UserWarning, match=r"numpy 0\.0\.1"):
+        ds.run(*setup, until=3, store=tmp_path / "run")
+
+
+def test_folders_that_are_no_runs(tmp_path, setup):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.txt").write_text("precious")
+    with pytest.raises(ds.RunFolderError, match="not empty and holds no run"):
+        ds.run(*setup, until=3, store=tmp_path / "full")
+    with pytest.raises(ds.RunFolderError, match="is a file"):
+        ds.run(*setup, until=3, store=tmp_path / "full" / "thesis.txt")
+    with pytest.raises(ds.RunFolderError, match="holds no run"):
+        ds.load(tmp_path)
+
+
+def test_an_unwritable_folder(tmp_path, setup, monkeypatch):
+    # Root may write anywhere, so the permission is taken away where it is asked for.
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(ds.RunFolderError, match="cannot be written"):
+        ds.run(*setup, until=3, store=tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "x"
+    path.write_text("old")
+
+    def fail(file):
+        file.write(b"new, but")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_atomically(path, fail)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_no_pickle_in_a_run_folder(tmp_path, setup):
+    """Opening somebody's run must not run their code."""
+    ds.run(*setup, until=3, store=tmp_path / "run")
+    for path in (tmp_path / "run").rglob("*.npz"):
+        with np.load(path, allow_pickle=False) as file:
+            assert all(file[name].dtype != object for name in file)
+
+
+def test_ids_of_any_kind_survive(tmp_path, setup):
+    U, design, Z = setup
+    named = ds.Points(Z.X, Z.y, ids=["ann", "bob", "çelik", "d", "e", "f"])
+    ds.run(U, design, named, until=3, store=tmp_path / "run")
+    assert ds.load(tmp_path / "run").ids.tolist() == named.ids.tolist()
