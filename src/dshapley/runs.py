@@ -212,8 +212,12 @@ def _missing(
     limit = getattr(rule, "limit", None)
     have = set(stored.t.tolist())
     ts = (t for t in (itertools.count() if limit is None else range(limit)) if t not in have)
-    parallel = joblib.Parallel(n_jobs=n_jobs, return_as="generator")
-    results = parallel(joblib.delayed(_work)(task, t) for t in ts)
+    calls = (joblib.delayed(_work)(task, t) for t in ts)
+    backend, _ = joblib.parallel.get_active_backend()
+    if backend.supports_return_generator:
+        results = joblib.Parallel(n_jobs=n_jobs, return_as="generator")(calls)
+    else:
+        results = _in_rounds(calls, n_jobs)
     try:
         yield results
     finally:
@@ -221,6 +225,13 @@ def _missing(
             # Work ahead of a rule that then says stop is lost by intent.
             warnings.filterwarnings("ignore", message=".*tasks", category=UserWarning)
             results.close()
+
+
+def _in_rounds(calls: Iterator[Any], n_jobs: int | None) -> Iterator[Any]:
+    """The same, for backends that only return lists (ray, multiprocessing)."""
+    with joblib.Parallel(n_jobs=n_jobs) as parallel:
+        while some := list(itertools.islice(calls, 4 * joblib.effective_n_jobs(n_jobs))):
+            yield from parallel(some)
 
 
 def _work(task: Task, t: int) -> tuple[int, NDArray[np.float32]]:

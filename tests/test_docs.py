@@ -1,0 +1,73 @@
+"""Documentation that fails when it lies."""
+
+import re
+from pathlib import Path
+
+import pytest
+import typer
+
+from dshapley.cli import app
+from dshapley.metrics import METRICS
+from dshapley.models import MODELS
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+CLI = (ROOT / "docs" / "cli.md").read_text()
+THEORY = (ROOT / "docs" / "theory.md").read_text()
+DESIGN = (ROOT / "docs" / "design.md").read_text()
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+
+
+def test_the_readme_opens_with_its_two_commands():
+    first = README.split("```")[1]
+    assert "make demo" in first
+    assert "make test" in first
+
+
+def test_the_readme_snippets_run_as_written(capsys):
+    scope = {}
+    snippets = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    assert len(snippets) == 2
+    for snippet in snippets:
+        exec(compile(snippet, "README.md", "exec"), scope)
+    assert "stderr" in capsys.readouterr().out
+    assert scope["smaller"].m == 20
+    assert len(scope["draws"]) == 50
+
+
+def commands():
+    return typer.main.get_command(app).commands
+
+
+@pytest.mark.parametrize("name", commands())
+def test_every_command_and_option_is_documented(name):
+    section = re.search(rf"^## dshapley {name}\b.*?(?=^## |\Z)", CLI, flags=re.M | re.S)
+    assert section is not None
+    for parameter in commands()[name].params:
+        for option in parameter.opts if parameter.param_type_name == "option" else []:
+            assert f"`{option}" in section.group(), option
+
+
+def test_every_documented_option_exists():
+    known = {option for command in commands().values() for p in command.params for option in p.opts}
+    assert set(re.findall(r"`(--[a-z-]+)", CLI)) <= known
+
+
+def test_models_and_metrics_are_documented():
+    assert all(name in CLI for name in MODELS)
+    assert all(f"| {name} |" in THEORY for name in METRICS)
+    assert all(name in README for name in METRICS)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
+        assert (page.parent / target).exists(), target
+
+
+def test_files_named_in_theory_and_design_exist():
+    source = ROOT / "src" / "dshapley"
+    for name in set(re.findall(r"`([a-z_]+\.py)`", THEORY)) | set(
+        re.findall(r"^ {4,6}([a-z_]+\.py) ", DESIGN, flags=re.M)
+    ):
+        assert list(source.rglob(name)), name
