@@ -193,7 +193,7 @@ def demo(
 
 
 _DEMO_M = 100
-_DEMO_DRAWS = 200
+_DEMO_DRAWS = 150
 
 
 @contextlib.contextmanager
