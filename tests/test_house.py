@@ -13,6 +13,7 @@ SOURCE = Path(dshapley.__file__).parent
 
 FLOW = [
     "errors",
+    "identity",
     "points",
     "datasets",
     "metrics",
@@ -26,6 +27,7 @@ FLOW = [
     "stopping",
     "store",
     "progress",
+    "workers",
     "runs",
     "data_shapley",
     "api",

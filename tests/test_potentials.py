@@ -39,7 +39,8 @@ from dshapley import (
     marginals,
     potential,
 )
-from dshapley.potentials import UNIDENTIFIED, check_points, describe, seeded
+from dshapley.identity import UNIDENTIFIED
+from dshapley.potentials import check_points, describe, seeded
 
 # Scores of order one, from the same models: rounding only.
 EXACT = {"rtol": 0.0, "atol": 1e-12}

@@ -135,7 +135,7 @@ def test_interrupt_keeps_finished_draws_and_says_how_to_go_on(tmp_path, setup):
         ds.run(U, design, Z, until=1000)
 
 
-def test_a_dead_worker_is_an_error_for_people(tmp_path, setup):
+def test_workers_that_keep_dying_are_an_error_for_people(tmp_path, setup):
     _, design, Z = setup
     main = os.getpid()
 
@@ -144,8 +144,27 @@ def test_a_dead_worker_is_an_error_for_people(tmp_path, setup):
             os.kill(os.getpid(), signal.SIGKILL)
         return float(len(S))
 
-    with pytest.raises(ds.DrawError, match="a worker process died"):
+    with (
+        pytest.warns(UserWarning, match="workers were lost"),
+        pytest.raises(ds.DrawError, match="the workers failed 3 times in a row"),
+    ):
         ds.run(fatal, design, Z, until=200, store=tmp_path / "run", n_jobs=2)
+
+
+def test_a_worker_that_dies_costs_no_draw(tmp_path, setup):
+    _, design, Z = setup
+    main, once = os.getpid(), tmp_path / "died"
+
+    def fragile(S):
+        if len(S) > 5 and os.getpid() != main and not once.exists():
+            once.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return float(len(S)) ** 0.5
+
+    with pytest.warns(UserWarning, match="workers were lost"):
+        survived = ds.run(fragile, design, Z, until=60, n_jobs=2)
+    assert once.exists()
+    assert same(survived, ds.run(fragile, design, Z, until=60))
 
 
 def test_one_blas_thread_while_draws_run(setup):

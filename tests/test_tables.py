@@ -205,10 +205,15 @@ def test_own_models(tmp_path, monkeypatch):
         "from sklearn.naive_bayes import GaussianNB\n"
         "def smooth():\n    return GaussianNB(var_smoothing=0.5)\n"
         "ready = GaussianNB()\n"
+        "def broken():\n    return 1 / 0\n"
     )
     assert model_from_name("mymodels:smooth", "classification").var_smoothing == 0.5
     assert type(model_from_name("mymodels:ready", "classification")).__name__ == "GaussianNB"
     assert model_from_name("mymodels:GaussianNB", "classification").priors is None
-    for name, says in [("mymodels:none", "has no 'none'"), ("nomodule:x", "cannot be imported")]:
+    for name, says in [
+        ("mymodels:none", "has no 'none'"),
+        ("nomodule:x", "cannot be imported"),
+        ("mymodels:broken", "ZeroDivisionError: division by zero"),
+    ]:
         with pytest.raises(ds.InputError, match=says):
             model_from_name(name, "classification")

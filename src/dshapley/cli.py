@@ -102,16 +102,29 @@ def value(
     The same command with the same --out goes on where it was stopped.
     """
     with _for_people():
+        from dshapley.api import value as ds_value
+        from dshapley.learners.refit import is_classifier
+        from dshapley.models import model_from_name
         from dshapley.stopping import stop_rule
+        from dshapley.tables import prepare, read_table, task_of
 
         rule = stop_rule(draws=draws, precision=precision, seconds=_seconds(time))
-        prepared, estimator = _prepared(
-            table, target, test, test_size, points, id_column, group, drop or [], model, seed
+        frame = read_table(table)
+        estimator = model_from_name(model, task_of(frame, target, name="table"))
+        prepared = prepare(
+            frame,
+            target=target,
+            task="classification" if is_classifier(estimator) else "regression",
+            test=None if test is None else read_table(test),
+            test_size=test_size,
+            points=None if points is None else read_table(points),
+            id_column=id_column,
+            group_column=group,
+            drop=drop or [],
+            seed=seed,
         )
         for notice in prepared.notices:
             _notice(notice)
-        from dshapley.api import value as ds_value
-
         with _workers(backend, scheduler, jobs):
             valuation = ds_value(
                 prepared.database,
@@ -230,40 +243,6 @@ def _show_warning(
 
 def _notice(text: str) -> None:
     print(f"notice: {text}", file=sys.stderr)
-
-
-def _prepared(
-    table: Path,
-    target: str,
-    test: Path | None,
-    test_size: float,
-    points: Path | None,
-    id_column: str | None,
-    group: str | None,
-    drop: list[str],
-    model: str,
-    seed: int,
-) -> tuple[Prepared, Any]:
-    from dshapley.learners.refit import is_classifier
-    from dshapley.models import model_from_name
-    from dshapley.tables import prepare, read_table, task_of
-
-    frame = read_table(table)
-    task = task_of(frame, target, name="table")
-    estimator = model_from_name(model, task)
-    prepared = prepare(
-        frame,
-        target=target,
-        task="classification" if is_classifier(estimator) else "regression",
-        test=None if test is None else read_table(test),
-        test_size=test_size,
-        points=None if points is None else read_table(points),
-        id_column=id_column,
-        group_column=group,
-        drop=drop,
-        seed=seed,
-    )
-    return prepared, estimator
 
 
 @contextlib.contextmanager

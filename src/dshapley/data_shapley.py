@@ -7,7 +7,6 @@ from math import comb
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dshapley.errors import DrawError, InputError
 from dshapley.points import Floats, Points
@@ -15,6 +14,7 @@ from dshapley.potentials import Potential, check_points, describe, seeded
 from dshapley.runs import gather
 from dshapley.stopping import StopRule
 from dshapley.valuation import Valuation, estimate
+from dshapley.workers import Result
 
 __all__ = ["exact", "leave_one_out", "random_order", "tmc"]
 
@@ -125,7 +125,7 @@ class _Permutation:
     seed: int
     whole: float
 
-    def __call__(self, t: int) -> tuple[int, NDArray[np.float32]]:
+    def __call__(self, t: int) -> Result:
         rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(t,)))
         U = seeded(self.U, int(rng.integers(2**31)))
         order = rng.permutation(len(self.points))

@@ -87,5 +87,8 @@ def _imported(name: str) -> Any:
         raise InputError(f"--model {name}: {module_name} has no {attribute!r}")
     made = getattr(module, attribute)
     if isinstance(made, type) or not hasattr(made, "fit"):
-        made = made()
+        try:
+            made = made()
+        except Exception as error:  # whatever a stranger's code may raise
+            raise InputError(f"--model {name} failed: {type(error).__name__}: {error}") from error
     return made

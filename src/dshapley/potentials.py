@@ -7,24 +7,21 @@ Any function from Points to a float is a potential. Two optional methods make it
 
 from __future__ import annotations
 
-import hashlib
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from types import CodeType
-from typing import Any, Protocol, TypeAlias
+from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
 
 from dshapley.errors import FitError, InputError
+from dshapley.identity import Plain, plain
 from dshapley.learners import Learner, Query, Refit, learner
 from dshapley.learners.refit import is_classifier
 from dshapley.metrics import Metric, as_metric
 from dshapley.points import Array, Bundles, Floats, Points, as_points
 
 __all__ = [
-    "UNIDENTIFIED",
     "MeanPotential",
     "ModelPotential",
     "Potential",
@@ -268,85 +265,15 @@ class MeanPotential:
         return {"potential": "mean estimation", "mean of": self.database.fingerprint()}
 
 
-Description: TypeAlias = dict[str, str | int | float | bool | None]
-
-UNIDENTIFIED = "(not identified)"
-"""Stands in a description for an object whose contents cannot be told from another's."""
-
-
-def describe(U: Potential) -> Description:
+def describe(U: Potential) -> dict[str, Plain]:
     """What identifies U, as plain values to be kept with a run and compared when it goes on.
 
     A plain function is known by its name, its source and what it closes over; an object by its
     own `describe()`, or by a digest of its contents.
     """
     if hasattr(U, "describe"):
-        return {name: _plain(value) for name, value in U.describe().items()}
-    return {"potential": str(_plain(U))}
-
-
-def _plain(value: Any) -> str | int | float | bool | None:
-    """A value that JSON can hold: itself if it is plain, else its type and a digest."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not np.isfinite(value):
-        return str(value)  # JSON has no NaN, and NaN is not equal to itself
-    if value is None or isinstance(value, str | int | float | bool):
-        return value
-    if inspect.isroutine(value):
-        return f"{value.__module__}.{value.__qualname__} {_fold(_parts(value))}"
-    if isinstance(value, partial):
-        parts = [value.func, *value.args, *value.keywords, *value.keywords.values()]
-        return f"{_plain(value.func)} {_fold(parts)}"
-    if isinstance(value, type):
-        return f"{value.__module__}.{value.__qualname__}"
-    if inspect.ismodule(value):
-        return value.__name__
-    if hasattr(value, "get_params"):
-        params = value.get_params(deep=False)
-        return f"{type(value).__qualname__} {_fold([*params, *params.values()])}"
-    if isinstance(value, list | tuple) and len(value) < 20:
-        return f"[{', '.join(repr(_plain(v)) for v in value)}]"
-    return f"{type(value).__qualname__} {_digest(value)}"
-
-
-def _parts(function: Any) -> list[Any]:
-    """What makes a function what it is: its source, its defaults and what it closes over."""
-    try:
-        text = inspect.getsource(function)
-    except (OSError, TypeError):
-        text = ""
-    code = getattr(function, "__code__", None)
-    if code is not None and (not text or function.__name__ == "<lambda>"):
-        text += _compiled(code)  # two lambdas may share a line
-    cells = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
-    cells = [cell for cell in cells if cell is not function]  # a recursive function holds itself
-    defaults = [
-        *(getattr(function, "__defaults__", None) or ()),
-        *(getattr(function, "__kwdefaults__", None) or {}).values(),
-    ]
-    owner = getattr(function, "__self__", None) if inspect.ismethod(function) else None
-    return [text, len(cells), *cells, *defaults, owner]
-
-
-def _compiled(code: CodeType) -> str:
-    constants = [_compiled(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
-    return repr((code.co_code, code.co_names, constants))
-
-
-def _fold(parts: list[Any]) -> str:
-    """One digest of many parts, or word that one of them cannot be identified."""
-    plain = [f"{type(part).__name__} {_plain(part)!r}" for part in parts]
-    return UNIDENTIFIED if any(UNIDENTIFIED in p for p in plain) else _digest(plain)
-
-
-def _digest(*values: Any) -> str:
-    import joblib
-
-    try:
-        return hashlib.blake2b(str(joblib.hash(values)).encode(), digest_size=8).hexdigest()
-    except Exception:  # whatever pickling a stranger's object may raise
-        return UNIDENTIFIED
+        return {name: plain(value) for name, value in U.describe().items()}
+    return {"potential": str(plain(U))}
 
 
 def _check_columns(points: Points, test: Points, *, name: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Iterator
@@ -38,7 +39,7 @@ def progress_bar(show: bool | None) -> Iterator[Progress | None]:
         TextColumn("{task.fields[left]}"),
     )
     with RichProgress(*columns, console=Console(stderr=True), transient=True) as bar:
-        job = bar.add_task("valuing", total=None, draws="", error="-", left="")
+        job = bar.add_task("valuing", total=None, draws="first draws", error="-", left="")
         started: list[tuple[float, int]] = []
 
         def update(done: int, largest_stderr: float, expected: float | None) -> None:
@@ -54,7 +55,7 @@ def progress_bar(show: bool | None) -> Iterator[Progress | None]:
                 total=expected,
                 completed=done,
                 draws=f"{done} draws" if expected is None else f"{done}/{expected:.0f} draws",
-                error=f"{largest_stderr:.2g}",
+                error="-" if math.isnan(largest_stderr) else f"{largest_stderr:.2g}",
                 left=left,
             )
 

@@ -1,28 +1,23 @@
-"""Missing draws -> map -> store -> Draws. The only place with parallelism."""
+"""Missing draws -> workers -> store -> Draws."""
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-import sys
-import threading
 import time
-import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import joblib
 import numpy as np
-import threadpoolctl
 from numpy.typing import NDArray
 
 from dshapley.design import Design
 from dshapley.errors import DrawError, InputError
+from dshapley.identity import UNIDENTIFIED
 from dshapley.points import Array, Bundles, Points
 from dshapley.potentials import (
-    UNIDENTIFIED,
     Potential,
     check_points,
     describe,
@@ -33,11 +28,9 @@ from dshapley.progress import Progress, progress_bar
 from dshapley.stopping import FixedDraws, StopRule
 from dshapley.store import RunFolder
 from dshapley.valuation import Draws, inclusion_factors
+from dshapley.workers import Result, Task, results
 
 __all__ = ["Interrupted", "gather", "run"]
-
-Task: TypeAlias = Callable[[int], tuple[int, NDArray[np.float32]]]
-"""t -> (k, one marginal for each point): a pure function, so that anyone may compute it."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -110,7 +103,7 @@ class _Marginals:
     design: Design
     Z: Points | Bundles
 
-    def __call__(self, t: int) -> tuple[int, NDArray[np.float32]]:
+    def __call__(self, t: int) -> Result:
         draw = self.design.draw(t)
         try:
             gains = marginals(seeded(self.U, draw.seed), draw.S, self.Z)
@@ -145,20 +138,14 @@ def gather(
         folder = RunFolder(store, identity=identity, header=header, info=info)
     record = _Record(header, {**identity, **(info or {})})
     stored = folder.stored() if folder is not None else record.draws()
+    have = set(stored.t.tolist())
+    limit = getattr(rule, "limit", None)
+    ts = (t for t in (itertools.count() if limit is None else range(limit)) if t not in have)
     try:
-        with (
-            progress_bar(progress) as report,
-            _one_blas_thread,
-            _missing(task, stored, rule, n_jobs) as missing,
-        ):
+        with progress_bar(progress) as report, results(task, ts, n_jobs) as missing:
             _fill(record, stored, missing, rule, folder, report)
     except KeyboardInterrupt:
         raise Interrupted(_how_to_go_on(len(record), folder), record.draws()) from None
-    except joblib.externals.loky.process_executor.TerminatedWorkerError as error:
-        raise DrawError(
-            "a worker process died, perhaps for lack of memory: use fewer workers. "
-            + _how_to_go_on(len(record), folder)
-        ) from error
     finally:
         if folder is not None:
             folder.flush()
@@ -178,7 +165,7 @@ def _check_identity(identity: Mapping[str, Any]) -> None:
 def _fill(
     record: _Record,
     stored: Draws,
-    missing: Iterator[tuple[int, NDArray[np.float32]]],
+    missing: Iterator[Result],
     rule: StopRule,
     folder: RunFolder | None,
     report: Progress | None,
@@ -202,86 +189,6 @@ def _fill(
             reported = time.monotonic() - started
         if rule(draws, seconds):
             return
-
-
-@contextlib.contextmanager
-def _missing(
-    task: Task, stored: Draws, rule: StopRule, n_jobs: int | None
-) -> Iterator[Iterator[tuple[int, NDArray[np.float32]]]]:
-    """The results of the draws not stored, in order of t, computed ahead by joblib's workers."""
-    limit = getattr(rule, "limit", None)
-    have = set(stored.t.tolist())
-    ts = (t for t in (itertools.count() if limit is None else range(limit)) if t not in have)
-    calls = (joblib.delayed(_work)(task, t) for t in ts)
-    backend, _ = joblib.parallel.get_active_backend()
-    if backend.supports_return_generator:
-        results = joblib.Parallel(n_jobs=n_jobs, return_as="generator")(calls)
-    else:
-        results = _in_rounds(calls, n_jobs)
-    try:
-        yield results
-    finally:
-        with warnings.catch_warnings():
-            # Work ahead of a rule that then says stop is lost by intent.
-            warnings.filterwarnings("ignore", message=".*tasks", category=UserWarning)
-            results.close()
-
-
-def _in_rounds(calls: Iterator[Any], n_jobs: int | None) -> Iterator[Any]:
-    """The same, for backends that only return lists (ray, multiprocessing)."""
-    with joblib.Parallel(n_jobs=n_jobs) as parallel:
-        while some := list(itertools.islice(calls, 4 * joblib.effective_n_jobs(n_jobs))):
-            yield from parallel(some)
-
-
-def _work(task: Task, t: int) -> tuple[int, NDArray[np.float32]]:
-    with _one_blas_thread:
-        return task(t)
-
-
-class _OneBlasThread:
-    """Holds BLAS and OpenMP to one thread while a draw is computed.
-
-    The number of threads changes the last bits of a sum, and workers that each start a thread
-    per core slow each other down. Several draws may run in one process (joblib's threads, a dask
-    worker's). BLAS has one setting for the process: the first draw in sets it, the last one out
-    puts it back. OpenMP has one for each thread.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = 0
-        self._blas: Any = None
-        self._openmp = threading.local()
-        self._pools: Any = None
-        self._modules = 0
-
-    def __enter__(self) -> None:
-        with self._lock:
-            pools = self._controller()
-            if self._inside == 0:
-                self._blas = pools.limit(limits=1, user_api="blas")
-            self._inside += 1
-        self._openmp.__dict__.setdefault("stack", []).append(
-            pools.limit(limits=1, user_api="openmp")
-        )
-
-    def __exit__(self, *_: object) -> None:
-        self._openmp.stack.pop().restore_original_limits()
-        with self._lock:
-            self._inside -= 1
-            if self._inside == 0:
-                self._blas.restore_original_limits()
-
-    def _controller(self) -> threadpoolctl.ThreadpoolController:
-        # Finding the loaded libraries takes milliseconds: again only when more was imported.
-        if len(sys.modules) != self._modules:
-            self._pools = threadpoolctl.ThreadpoolController()
-            self._modules = len(sys.modules)
-        return self._pools
-
-
-_one_blas_thread = _OneBlasThread()
 
 
 class _Record:

@@ -1,0 +1,165 @@
+"""Pure tasks computed by joblib's workers, in order. The only place with parallelism."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import sys
+import threading
+import warnings
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import joblib
+import numpy as np
+import threadpoolctl
+from numpy.typing import NDArray
+
+from dshapley.errors import DrawError, DShapleyError, DShapleyWarning
+
+__all__ = ["Result", "Task", "results"]
+
+Result: TypeAlias = tuple[int, NDArray[np.float32]]
+"""(k, one marginal for each point)"""
+
+Task: TypeAlias = Callable[[int], Result]
+"""t -> its result: a pure function, so that anyone may compute it, and again."""
+
+_MOST_LOSSES = 3
+
+
+@contextlib.contextmanager
+def results(task: Task, ts: Iterable[int], n_jobs: int | None) -> Iterator[Iterator[Result]]:
+    """`task(t)` for each t in order, computed ahead by workers; given up when the block ends."""
+    stream = _surviving(_Shared(task), iter(ts), n_jobs)
+    with _one_blas_thread:
+        try:
+            yield stream
+        finally:
+            stream.close()
+
+
+def _surviving(shared: _Shared, ts: Iterator[int], n_jobs: int | None) -> Generator[Result]:
+    """The results in order; where workers are lost, what they had in hand is computed again.
+
+    A task that fails raises a DShapleyError of its own. Anything else is the workers: a process
+    killed for its memory, a machine gone, data lost with it.
+    """
+    in_hand: deque[int] = deque()
+
+    def calls(again: list[int]) -> Iterator[Any]:
+        for t in itertools.chain(again, ts):
+            in_hand.append(t)
+            yield joblib.delayed(_work)(shared, t)
+
+    losses = 0
+    while True:
+        again = list(in_hand)
+        in_hand.clear()
+        stream = _stream(calls(again), n_jobs)
+        try:
+            for result in stream:
+                in_hand.popleft()
+                losses = 0
+                yield result
+            return
+        except DShapleyError:
+            raise
+        except (Exception, asyncio.CancelledError) as error:
+            losses += 1
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+            if losses == _MOST_LOSSES:
+                raise DrawError(
+                    f"the workers failed {losses} times in a row, perhaps for lack of memory; "
+                    f"use fewer of them. The last time: {reason}"
+                ) from error
+            warnings.warn(
+                f"workers were lost ({reason}); their draws are computed again",
+                DShapleyWarning,
+                stacklevel=2,
+            )
+        finally:
+            with warnings.catch_warnings():
+                # Work ahead of a rule that then says stop is lost by intent.
+                warnings.filterwarnings("ignore", message=".*tasks", category=UserWarning)
+                stream.close()
+
+
+def _stream(calls: Iterator[Any], n_jobs: int | None) -> Generator[Result]:
+    backend, _ = joblib.parallel.get_active_backend()
+    if backend.supports_return_generator:
+        stream: Generator[Result] = joblib.Parallel(n_jobs=n_jobs, return_as="generator")(calls)
+        return stream
+    return _in_rounds(calls, n_jobs)
+
+
+def _in_rounds(calls: Iterator[Any], n_jobs: int | None) -> Generator[Result]:
+    """The same, for backends that only return lists (ray, multiprocessing)."""
+    with joblib.Parallel(n_jobs=n_jobs) as parallel:
+        while some := list(itertools.islice(calls, 4 * joblib.effective_n_jobs(n_jobs))):
+            yield from parallel(some)
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """What all draws of a run have in common: the potential and the data."""
+
+    task: Task
+
+    def __sizeof__(self) -> int:
+        # Dask sends an argument to each worker once if it is large, and else with every call. It
+        # goes by this number, which for an object does not count what it refers to.
+        return 1 << 20
+
+
+def _work(shared: _Shared, t: int) -> Result:
+    with _one_blas_thread:
+        return shared.task(t)
+
+
+class _OneBlasThread:
+    """Holds BLAS and OpenMP to one thread while a draw is computed.
+
+    The number of threads changes the last bits of a sum, and workers that each start a thread
+    per core slow each other down. Several draws may run in one process (joblib's threads, a dask
+    worker's). BLAS has one setting for the process: the first draw in sets it, the last one out
+    puts it back. OpenMP has one for each thread.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._blas: Any = None
+        self._openmp = threading.local()
+        self._pools: Any = None
+        self._modules = 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            pools = self._controller()
+            if self._inside == 0:
+                self._blas = pools.limit(limits=1, user_api="blas")
+            self._inside += 1
+        self._openmp.__dict__.setdefault("stack", []).append(
+            pools.limit(limits=1, user_api="openmp")
+        )
+
+    def __exit__(self, *_: object) -> None:
+        self._openmp.stack.pop().restore_original_limits()
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._blas.restore_original_limits()
+
+    def _controller(self) -> threadpoolctl.ThreadpoolController:
+        # Finding the loaded libraries takes milliseconds: again only when more was imported.
+        if len(sys.modules) != self._modules:
+            self._pools = threadpoolctl.ThreadpoolController()
+            self._modules = len(sys.modules)
+        return self._pools
+
+
+_one_blas_thread = _OneBlasThread()
