@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -39,7 +38,6 @@ from dshapley import (
     marginals,
     potential,
 )
-from dshapley.identity import UNIDENTIFIED
 from dshapley.potentials import check_points, describe, seeded
 
 # Scores of order one, from the same models: rounding only.
@@ -858,156 +856,3 @@ print(json.dumps(describe(weighted())))
     ).stdout
     assert json.loads(there) == describe(weighted())
     assert json.loads(there)["metric"] == "f1_score"
-
-
-# --- describe: plain functions and objects
-
-
-def closing_over(value):
-    def U(S):
-        return float(len(S) + np.size(value))
-
-    return U
-
-
-def with_default(value):
-    def U(S, scale=value):
-        return float(len(S) * scale)
-
-    return U
-
-
-def with_keyword_default(value):
-    def U(S, *, scale=value):
-        return float(len(S) * scale)
-
-    return U
-
-
-class Scaled:
-    def __init__(self, scale):
-        self.scale = scale
-
-    def __call__(self, S):
-        return self.scale * len(S)
-
-    def worth(self, S):
-        return self.scale * len(S)
-
-
-def scaled_size(S, scale):
-    return scale * len(S)
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        closing_over,
-        with_default,
-        Scaled,
-        lambda value: Scaled(value).worth,
-        lambda value: partial(scaled_size, scale=value),
-        lambda value: partial(closing_over(value)),
-    ],
-    ids=["closure", "default", "object", "method", "partial", "inner"],
-)
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        (1.0, 2.0),
-        ("a", "b"),
-        (np.arange(3), np.arange(4)),
-        ([1, 2], [2, 1]),
-        ({"a": 1}, {"a": 2}),
-        (TWO, THREE),
-        (GaussianNB(), GaussianNB(var_smoothing=1e-3)),
-        (one_metric, other_metric),
-        (None, False),
-    ],
-    ids=["number", "text", "array", "list", "dict", "points", "model", "function", "nothing"],
-)
-def test_a_function_is_known_by_what_it_holds(make, one, other):
-    shown = describe(make(one))
-    assert shown == describe(make(one))
-    assert shown != describe(make(other))
-    assert json.loads(json.dumps(shown, allow_nan=False)) == shown
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [(1, "1"), (None, "None"), (["a", "b"], ["a, b"]), ([1, 2], "[1, 2]")],
-    ids=["number", "nothing", "items", "list"],
-)
-def test_what_only_looks_the_same_is_told_apart(one, other):
-    assert describe(closing_over(one)) != describe(closing_over(other))
-
-
-def test_a_function_is_known_by_its_keyword_defaults():
-    assert describe(with_keyword_default(1.0)) == describe(with_keyword_default(1.0))
-    assert describe(with_keyword_default(1.0)) != describe(with_keyword_default(2.0))
-
-
-def test_a_function_is_known_by_its_source():
-    def size(S):
-        return len(S)
-
-    first = describe(size)
-
-    def size(S):
-        return len(S) + 1
-
-    assert describe(size) != first
-
-
-def test_two_functions_of_one_line_are_told_apart():
-    one, other = (lambda S: float(len(S))), (lambda S: -float(len(S)))
-    assert describe(one) != describe(other)
-
-
-def test_a_function_may_call_itself():
-    def U(S):
-        return 0.0 if len(S) == 0 else 1.0 + U(S.take(slice(1, None)))
-
-    shown = describe(U)
-    assert shown == describe(U)
-
-
-def test_builtin_functions_have_a_description():
-    assert describe(len) == describe(len)
-    assert describe(len) != describe(sum)
-
-
-def unidentifiable():
-    """An object of a class that nobody else can look up."""
-
-    class Local:
-        def __call__(self, S):
-            return 0.0
-
-    U = Local()
-    U.rule = lambda S: 0.0
-    return U
-
-
-@pytest.mark.parametrize(
-    "wrap",
-    [lambda U: U, closing_over, with_default, lambda U: partial(scaled_size, scale=U)],
-    ids=["itself", "closure", "default", "partial"],
-)
-def test_what_cannot_be_identified_is_said_to_be_so(wrap):
-    shown = describe(wrap(unidentifiable()))
-    assert UNIDENTIFIED in shown["potential"]
-    assert UNIDENTIFIED not in describe(wrap(1.0))["potential"]
-
-
-def test_an_object_describes_itself():
-    class Own:
-        def __call__(self, S):
-            return 0.0
-
-        def describe(self):
-            return {"scale": np.float64(2.0), "rows": np.int64(3), "on": np.True_, "name": "own"}
-
-    shown = describe(Own())
-    assert shown == {"scale": 2.0, "rows": 3, "on": True, "name": "own"}
-    assert {type(value) for value in shown.values()} == {float, int, bool, str}
