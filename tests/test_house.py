@@ -28,6 +28,7 @@ FLOW = [
     "store",
     "progress",
     "workers",
+    "neighbours",
     "runs",
     "data_shapley",
     "api",

@@ -18,6 +18,7 @@ from dshapley.design import Design
 from dshapley.errors import DrawError, DShapleyError, FitError, InputError, RunFolderError
 from dshapley.learners import learner
 from dshapley.metrics import Metric
+from dshapley.neighbours import knn_values
 from dshapley.points import Bundles, Points
 from dshapley.potentials import MeanPotential, Potential, marginals, potential
 from dshapley.runs import Interrupted, run
@@ -43,6 +44,7 @@ __all__ = [
     "Valuation",
     "data_shapley",
     "estimate",
+    "knn_values",
     "learner",
     "load",
     "marginals",

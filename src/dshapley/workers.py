@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import joblib
-import numpy as np
 import threadpoolctl
 from numpy.typing import NDArray
 
@@ -22,7 +21,7 @@ from dshapley.errors import DrawError, DShapleyError, DShapleyWarning
 
 __all__ = ["Result", "Task", "results"]
 
-Result: TypeAlias = tuple[int, NDArray[np.float32]]
+Result: TypeAlias = tuple[int, NDArray[Any]]
 """(k, one marginal for each point)"""
 
 Task: TypeAlias = Callable[[int], Result]
