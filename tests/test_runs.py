@@ -63,6 +63,17 @@ def test_a_rule_stops_at_the_same_draw_for_any_workers(setup):
     assert same(one, two)
 
 
+def test_a_rule_that_never_stops_ends_at_its_limit(setup):
+    class Never:
+        limit = 3
+
+        def __call__(self, draws, seconds):
+            return False
+
+    assert len(ds.run(*setup, until=Never())) == 3
+    assert len(ds.run(*setup, until=np.int64(3))) == 3
+
+
 def test_random_learners_are_the_same_for_any_workers(database, held_out, offered):
     U = ds.potential(RandomForestClassifier(5), test=held_out)
     design = ds.Design(database, m=10)

@@ -17,13 +17,7 @@ from dshapley.design import Design
 from dshapley.errors import DrawError, InputError
 from dshapley.identity import UNIDENTIFIED
 from dshapley.points import Array, Bundles, Points
-from dshapley.potentials import (
-    Potential,
-    check_points,
-    describe,
-    marginals,
-    seeded,
-)
+from dshapley.potentials import Potential, check_points, describe, marginals, seeded
 from dshapley.progress import Progress, progress_bar
 from dshapley.stopping import FixedDraws, StopRule
 from dshapley.store import RunFolder
@@ -129,7 +123,7 @@ def gather(
 
     The rule sees the draws in order, whatever the order they were computed in.
     """
-    rule = FixedDraws(until) if isinstance(until, int) else until
+    rule = FixedDraws(int(until)) if isinstance(until, int | np.integer) else until
     rows = Z.sizes if isinstance(Z, Bundles) else np.ones(len(Z), dtype=np.int64)
     header = {"ids": np.asarray(Z.ids), "rows": rows, "weights": weights}
     folder = None
@@ -178,7 +172,10 @@ def _fill(
         if t in where:
             k, row = int(stored.k[where[t]]), stored.marginals[where[t]]
         else:
-            k, row = next(missing)
+            result = next(missing, None)
+            if result is None:  # the rule's own limit
+                return
+            k, row = result
             if folder is not None:
                 folder.add(t, k, row)
         record.append(t, k, row)
