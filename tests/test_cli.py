@@ -100,9 +100,40 @@ def test_regression(tmp_path, adult):
     assert "neg_mse of a model trained on nothing" in result.stdout
 
 
-def test_time_budget(adult):
-    result = value(adult, "--time", "1s")
+def test_time_budget(tmp_path, adult):
+    result = value(adult, "--time", "1s", "--out", tmp_path / "run")
     assert result.exit_code == 0, result.output
+    assert len(ds.load(tmp_path / "run")) >= 1
+
+
+def test_whatever_stands_in_a_table_is_shown_as_it_is(tmp_path):
+    rows = adult_sample().head(60)
+    rows = rows.assign(
+        name=[f"[/x{i}]" for i in range(60)], income=rows["income"].map("[{}]".format)
+    )
+    rows.to_csv(tmp_path / "t.csv", index=False)
+    out = tmp_path / "run"
+    result = value(tmp_path / "t.csv", "--id", "name", "--draws", 3, "--out", out)
+    assert result.exit_code == 0, result.output
+    assert "[<=50K]" in result.stdout
+    assert "[/x" in call("show", out).stdout
+
+
+def test_results_are_written_before_they_are_shown(tmp_path, adult, monkeypatch):
+    def fail(*args, **named):
+        raise OSError("the screen is gone")
+
+    monkeypatch.setattr("dshapley.report.print_valuation", fail)
+    assert value(adult, "--draws", 3, "--out", tmp_path / "run").exit_code == 2
+    assert (tmp_path / "run" / "values.csv").exists()
+
+
+def test_show_reads_distributional_runs(tmp_path):
+    points = ds.Points([[0.0], [1.0]], [0, 1])
+    ds.data_shapley.tmc(ds.MeanPotential(points), points, permutations=3, store=tmp_path / "run")
+    result = call("show", tmp_path / "run")
+    assert result.exit_code == 2
+    assert "holds a run of TMC-Shapley" in result.stderr
 
 
 def test_show(tmp_path, adult):
@@ -162,10 +193,14 @@ def bad_tables(folder):
         (["good.csv", "--target", "income", "--draws", "0"], "draws = 0"),
         (["good.csv", "--target", "income", "--time", "soon"], "--time soon"),
         (["good.csv", "--target", "income", "--jobs", "0"], "--jobs 0"),
+        (["good.csv", "--target", "income", "--top", "0"], "--top 0"),
+        (["good.csv", "--target", "income", "--task", "guess"], "unknown task 'guess'"),
+        (["good.csv", "--target", "income", "--min-rows", "-3"], "min_rows = -3"),
+        (["good.csv", "--target", "income", "--seed", "-1"], "seed = -1"),
         (["good.csv", "--target", "income", "--backend", "mpi"], "unknown backend 'mpi'"),
         (["good.csv", "--target", "income", "--backend", "dask"], "go together"),
         (["good.csv", "--target", "income", "--drop", "agee"], "did you mean 'age'?"),
-        (["good.csv", "--target", "income", "--out", "file"], "is a file"),
+        (["good.csv", "--target", "income", "--out", "file"], "file is a file"),
         (["good.csv"], "--target"),
     ],
 )
@@ -218,10 +253,10 @@ def test_ctrl_c_keeps_finished_draws_and_says_how_to_go_on(tmp_path, adult):
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers too
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "repeat the same call to go on" in errors
+    assert "repeat the same command to go on" in errors
     assert "Traceback" not in errors
     n = len(ds.load(out))
-    assert f"{n} draws are kept" in errors
+    assert f"{n} draw" in errors
     assert n > 0
 
 

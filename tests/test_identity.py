@@ -8,7 +8,8 @@ import pytest
 from sklearn.naive_bayes import GaussianNB
 
 from conftest import labelled
-from dshapley.identity import UNIDENTIFIED
+from dshapley.identity import UNIDENTIFIED, plain
+from dshapley.learners import Refit
 from dshapley.potentials import describe
 
 
@@ -160,3 +161,41 @@ def test_an_object_describes_itself():
     shown = describe(Own())
     assert shown == {"scale": 2.0, "rows": 3, "on": True, "name": "own"}
     assert {type(value) for value in shown.values()} == {float, int, bool, str}
+
+
+SCALE = 1.0
+
+
+def scaled(S):
+    return SCALE * len(S)
+
+
+def test_a_function_is_known_by_the_globals_it_uses(monkeypatch):
+    before = describe(scaled)
+    assert describe(scaled) == before
+    monkeypatch.setitem(globals(), "SCALE", 5.0)
+    assert describe(scaled) != before
+
+
+def test_functions_that_call_each_other_come_to_an_end():
+    def even(S):
+        return 1.0 if len(S) == 0 else odd(S.take(slice(1, None)))
+
+    def odd(S):
+        return 0.0 if len(S) == 0 else even(S.take(slice(1, None)))
+
+    assert describe(even) == describe(even) != describe(odd)
+
+
+class Duck:
+    def __init__(self, share):
+        self.share = share
+
+    def fit(self, X, y):
+        return self
+
+
+def test_an_object_without_parameters_is_known_by_its_contents():
+    shown = [Refit(Duck(share)).describe()["estimator.contents"] for share in (0.5, 0.5, 0.1)]
+    same, again, other = map(plain, shown)
+    assert same == again != other

@@ -684,7 +684,7 @@ class UnknownClassifier(Unknown):
         (GaussianNB(), (TWO.X, TWO.y[:3]), None, "test: X has 40 rows but y has 3"),
         (GaussianNB(), TWO.X, None, "test: expected Points or a pair"),
         (KMeans(), TWO, None, "KMeans is neither a classifier nor a regressor"),
-        (StandardScaler(), TWO, None, "has no method predict: give a scikit-learn estimator"),
+        (StandardScaler(), TWO, None, "StandardScaler is neither a classifier nor a regressor"),
         (GaussianNB, TWO, None, r"GaussianNB is a class: give an estimator, GaussianNB\(\)"),
         ("logistic", TWO, None, "'logistic' has no method fit: give a scikit-learn estimator"),
         (None, TWO, None, "None has no method fit"),

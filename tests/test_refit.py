@@ -3,6 +3,7 @@
 import contextlib
 from typing import ClassVar
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,6 +17,7 @@ from sklearn.ensemble import (
     ExtraTreesClassifier,
     RandomForestClassifier,
     RandomForestRegressor,
+    StackingClassifier,
     VotingClassifier,
 )
 from sklearn.linear_model import (
@@ -35,7 +37,18 @@ from sklearn.svm import SVC, SVR, LinearSVC
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from threadpoolctl import threadpool_limits
 
-from dshapley import Bundles, FitError, InputError, Metric, Points, learner, marginals, potential
+from dshapley import (
+    Bundles,
+    Design,
+    FitError,
+    InputError,
+    Metric,
+    Points,
+    learner,
+    marginals,
+    potential,
+    run,
+)
 from dshapley.learners import Query, Refit
 from dshapley.learners.refit import is_classifier
 from dshapley.metrics import as_metric
@@ -576,11 +589,6 @@ def test_a_category_that_s_lacks_fails_by_name_where_the_encoder_is_strict():
 # --- what is no estimator
 
 
-class NoPredict:
-    def fit(self, X, y):
-        return self
-
-
 @pytest.mark.parametrize(
     ("thing", "message"),
     [
@@ -588,8 +596,6 @@ class NoPredict:
             LogisticRegression,
             r"LogisticRegression is a class: give an estimator, LogisticReg.*\(\)",
         ),
-        (NoPredict(), "has no method predict: give a scikit-learn estimator"),
-        (StandardScaler(), r"StandardScaler\(\) has no method predict"),
         ("logistic", "'logistic' has no method fit"),
         (len, "has no method fit"),
         (None, "None has no method fit"),
@@ -716,3 +722,58 @@ def test_a_learner_of_ones_own_is_used(kind):
 def test_other_estimators_are_refitted():
     assert isinstance(learner(DummyClassifier()), Refit)
     assert learner(DummyClassifier()).min_rows == 1
+
+
+def test_an_estimator_that_gets_its_predict_by_being_fitted():
+    stack = StackingClassifier([("nb", GaussianNB())], cv=2)
+    assert not hasattr(stack, "predict")
+    S = TWO.take(range(20))
+    for metric in ("accuracy", "brier"):
+        U = potential(stack, test=TWO_TEST, metric=metric)
+        assert 0 < U(S) <= 1
+
+
+def test_an_older_way_to_say_what_one_is():
+    class Old:
+        _estimator_type = "regressor"
+
+        def fit(self, X, y):
+            self.mean = y.mean()
+            return self
+
+        def predict(self, X):
+            return np.full(len(X), self.mean)
+
+    test = Points(np.zeros((4, 1)), [0.0, 1.0, 2.0, 5.0])
+    assert potential(Old(), test=test, metric="r2")(test) == pytest.approx(0.0)
+
+
+class GlobalNoise(ClassifierMixin, BaseEstimator):
+    """A classifier whose randomness is numpy's global generator and nothing else."""
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        self.chosen = int(np.random.random() * 1000)  # noqa: NPY002
+        return self
+
+    def predict(self, X):
+        rows = np.arange(len(X))
+        return self.classes_[(rows * self.chosen) % 7 % len(self.classes_)]
+
+
+def test_global_randomness_is_seeded_shared_and_put_back():
+    U, S = potential(GlobalNoise(), test=TWO_TEST), TWO.take(range(10))
+    np.random.seed(5)  # noqa: NPY002
+    scores = [U.seeded(seed)(S) for seed in range(20)]
+    assert [U.seeded(seed)(S) for seed in range(20)] == scores
+    assert len(set(scores)) > 1
+    assert (U.seeded(1).marginals(S, TWO.take([11, 12])) == 0).all()  # common numbers
+    assert np.random.random() == np.random.RandomState(5).random_sample()  # noqa: NPY002
+
+
+def test_global_randomness_is_the_same_in_threads():
+    U, design = potential(GlobalNoise(), test=TWO_TEST), Design(TWO, m=10)
+    alone = run(U, design, TWO.take([0, 1]), until=30)
+    with joblib.parallel_config("threading", n_jobs=4):
+        threads = run(U, design, TWO.take([0, 1]), until=30)
+    assert threads.marginals.tobytes() == alone.marginals.tobytes()

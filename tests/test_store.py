@@ -1,6 +1,8 @@
+import contextlib
 import json
 import os
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -169,13 +171,67 @@ def test_the_same_draw_twice_counts_once(tmp_path, setup):
     assert ds.load(tmp_path / "run").t.tolist() == list(range(10))
 
 
-def test_a_damaged_header_is_mended_by_the_next_draws(tmp_path, setup):
-    ds.run(*setup, until=10, store=tmp_path / "run")
-    truncate(tmp_path / "run" / "header.npz")
-    with pytest.raises(ds.RunFolderError, match=r"header\.npz is damaged"):
+@pytest.mark.parametrize("damage", [truncate, flip, empty, Path.unlink])
+def test_a_damaged_header_is_mended_by_the_same_call(tmp_path, setup, damage):
+    straight = ds.run(*setup, until=10, store=tmp_path / "run")
+    damage(tmp_path / "run" / "header.npz")
+    with pytest.raises(ds.RunFolderError, match=r"header\.npz .*run the same command again"):
         ds.load(tmp_path / "run")
-    ds.run(*setup, until=12, store=tmp_path / "run")
-    assert len(ds.load(tmp_path / "run")) == 12
+    ds.run(*setup, until=10, store=tmp_path / "run")
+    assert same(ds.load(tmp_path / "run"), straight)
+
+
+def test_a_header_of_another_run_is_refused(tmp_path, setup):
+    U, design, Z = setup
+    ds.run(*setup, until=3, store=tmp_path / "run")
+    uniform = ds.Design(design.database, m=8, seed=3)
+    ds.run(U, uniform, Z, until=3, store=tmp_path / "other")
+    (tmp_path / "other" / "header.npz").replace(tmp_path / "run" / "header.npz")
+    with pytest.raises(ds.RunFolderError, match="belongs to another run"):
+        ds.load(tmp_path / "run")
+
+
+def test_any_flipped_bit_is_found(tmp_path, setup):
+    """Whatever it makes of the zip file; a bit that nothing depends on may flip unseen."""
+    straight = ds.run(*setup, until=10, store=tmp_path / "run")
+    shard = shards(tmp_path / "run")[0]
+    data = shard.read_bytes()
+    rng = np.random.default_rng(0)
+    found = 0
+    for position in rng.integers(len(data) * 8, size=300):
+        broken = bytearray(data)
+        broken[position // 8] ^= 1 << (position % 8)
+        shard.write_bytes(bytes(broken))
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            with contextlib.suppress(ds.RunFolderError):  # it was the only shard
+                assert same(ds.load(tmp_path / "run"), straight)
+        found += any(shard.name in str(warning.message) for warning in said)
+    assert found > 200
+
+
+def test_two_runs_that_start_on_one_folder_do_not_mix(tmp_path, setup):
+    """Both see an empty folder; the second to write is refused."""
+    U, design, Z = setup
+    other = ds.Design(design.database, m=5, seed=3)
+    started = []
+
+    def slow(S):
+        if not started:
+            started.append(True)
+            ds.run(U, other, Z, until=3, store=tmp_path / "run")
+        return U(S)
+
+    with pytest.raises(ds.RunFolderError, match="m was 5, is 8"):
+        ds.run(slow, design, Z, until=3, store=tmp_path / "run")
+    assert ds.load(tmp_path / "run").m == 5
+
+
+def test_numpy_integers_are_integers(tmp_path, setup):
+    U, design, Z = setup
+    numpy = ds.Design(design.database, np.int64(8), "1/k", np.int64(3))
+    ds.run(U, numpy, Z, until=np.int64(4), store=tmp_path / "run")
+    assert len(ds.run(*setup, until=6, store=tmp_path / "run")) == 6
 
 
 def test_a_damaged_manifest_is_refused(tmp_path, setup):

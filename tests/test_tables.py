@@ -72,7 +72,7 @@ def test_a_near_miss_is_suggested(tmp_path):
     ],
 )
 def test_task(values, task):
-    assert task_of(pd.DataFrame({"y": values}), "y", name="table") == task
+    assert task_of(pd.DataFrame({"y": values}), "y") == task
 
 
 def test_encoding_is_fitted_on_the_database_alone(table):
@@ -97,6 +97,42 @@ def test_split_is_stratified_disjoint_and_seeded(table):
     share = (table["bought"] == "yes").mean()
     assert (a.test.y == "yes").mean() == pytest.approx(share, abs=0.1)
     assert a.test.ids.tolist() == b.test.ids.tolist() != c.test.ids.tolist()
+
+
+def test_dates_are_the_same_in_any_unit_and_format(tmp_path, table):
+    units = {
+        unit: table.assign(since=table["since"].astype(f"datetime64[{unit}]"))
+        for unit in ["s", "ms", "ns"]
+    }
+    units["zone"] = table.assign(since=table["since"].dt.tz_localize("UTC"))
+    table.to_csv(tmp_path / "t.csv", index=False)
+    units["text"] = read_table(tmp_path / "t.csv")
+    made = [prepare(table, target="bought", task="classification", test=t) for t in units.values()]
+    for each in made:
+        np.testing.assert_allclose(each.test.X, made[0].database.X)
+
+
+def test_numbers_that_are_text_in_another_table(table):
+    odd = table.assign(age=["old", *table["age"].astype(str)[1:]])
+    with pytest.raises(ds.InputError, match="'age' holds numbers in the first table but 'old'"):
+        prepare(table, target="bought", task="classification", points=odd)
+
+
+def test_cells_of_lists_are_text(table):
+    table["tags"] = [["a"], ["b", "c"]] * 20
+    assert prepare(table, target="bought", task="classification").database.X.shape[1] == 8
+
+
+def test_semicolons(tmp_path, table):
+    table.to_csv(tmp_path / "t.csv", index=False, sep=";")
+    assert read_table(tmp_path / "t.csv").columns.tolist() == table.columns.tolist()
+
+
+def test_the_task_may_be_asked_for():
+    counts = pd.DataFrame({"y": [0, 1, 2, 3]})
+    assert task_of(counts, "y", asked="regression") == "regression"
+    with pytest.raises(ds.InputError, match="unknown task 'guess'"):
+        task_of(counts, "y", asked="guess")
 
 
 def test_missing_values_are_filled_in_and_said(table):
@@ -214,6 +250,7 @@ def test_own_models(tmp_path, monkeypatch):
         ("mymodels:none", "has no 'none'"),
         ("nomodule:x", "cannot be imported"),
         ("mymodels:broken", "ZeroDivisionError: division by zero"),
+        (":x", "cannot be imported"),
     ]:
         with pytest.raises(ds.InputError, match=says):
             model_from_name(name, "classification")

@@ -85,6 +85,14 @@ def test_below_zero_is_one_sided():
     assert ds.estimate(draws).below_zero().tolist() == [True, False]
 
 
+def test_draws_that_are_all_alike_claim_nothing():
+    gains = np.array([[-1.0, -1.0], [-1.0, -1.1], [-1.0, -0.9]], np.float32)
+    draws = ds.Draws(
+        np.arange(3), np.ones(3, int), gains, np.ones(1), np.arange(2), np.ones(2, int)
+    )
+    assert ds.estimate(draws).below_zero().tolist() == [False, True]
+
+
 def test_frame(draws):
     frame = ds.estimate(draws, m=4).to_frame()
     assert frame.columns.tolist() == ["value", "stderr", "k_min", "k_max"]

@@ -7,13 +7,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from dshapley.design import Design
 from dshapley.errors import DShapleyWarning, InputError
 from dshapley.metrics import Metric
 from dshapley.points import Array, Bundles, Points, as_points
-from dshapley.potentials import ModelPotential, potential
+from dshapley.potentials import potential
 from dshapley.runs import run
 from dshapley.stopping import StopRule, stop_rule
 from dshapley.valuation import Valuation, estimate
@@ -86,8 +84,6 @@ def value(
     """
     database = as_points(X if isinstance(X, Points) and y is None else (X, y), name="database")
     U = potential(model, test=test, metric=metric, empty=empty, min_rows=min_rows)
-    if U.classification:
-        _check_classes(database, U)
     rows = database if points is None else as_points(points, name="points")
     Z = rows if groups is None else Bundles(rows, groups)
     if until is not None and not (draws is None and precision is None and seconds is None):
@@ -96,6 +92,9 @@ def value(
         draws=draws, precision=precision, seconds=seconds
     )  # fmt: skip
     m = default_m(database) if m is None else m
+    U.check(database, name="database")
+    if U.classification:
+        _check_classes(database, U.test, rows)
     design = Design(database, m=m, weights=weights, seed=seed)
     return estimate(
         run(U, design, Z, until=rule, store=store, n_jobs=n_jobs, progress=progress, info=info)
@@ -107,20 +106,21 @@ def default_m(database: Points) -> int:
     return min(1000, len(database))
 
 
-def _check_classes(database: Points, U: ModelPotential) -> None:
-    if database.y is None:
-        raise InputError("database has no labels: give y")
-    known = np.unique(database.y)
+def _check_classes(database: Points, test: Points, rows: Points) -> None:
+    """Refuse a database without anything to learn; warn of labels that it never shows."""
+    assert database.y is not None
+    known = set(database.y.tolist())
     if len(known) == 1:
-        raise InputError(f"database: every y is {known[0]!r}: there is nothing to learn")
-    assert U.query.classes is not None
-    unseen = [str(c) for c in U.query.classes if c not in known]
-    if len(unseen) == len(U.query.classes):
-        raise InputError(f"test: none of its labels ({', '.join(unseen[:5])}) is in the database")
-    if unseen:
-        warnings.warn(
-            f"the test set has labels that the database never shows: {', '.join(unseen[:5])}; no "
-            "model can predict them",
-            DShapleyWarning,
-            stacklevel=3,
-        )
+        raise InputError(f"database: every y is {known.pop()!r}: there is nothing to learn")
+    for name, points in (("test set", test), ("points", rows)):
+        labels = set() if points.y is None else set(points.y.tolist())
+        unseen = sorted(str(label) for label in labels - known)
+        some = ", ".join(unseen[:5])
+        if name == "test set" and len(unseen) == len(labels):
+            raise InputError(f"test: none of its labels ({some}) is in the database")
+        if unseen:
+            warnings.warn(
+                f"the {name} has labels that the database never shows: {some}",
+                DShapleyWarning,
+                stacklevel=3,
+            )

@@ -16,7 +16,6 @@ from dshapley.errors import DShapleyError, DShapleyWarning, InputError
 
 if TYPE_CHECKING:
     import pandas as pd
-    from rich.console import Console
 
     from dshapley.tables import Prepared
     from dshapley.valuation import Valuation
@@ -66,6 +65,9 @@ def value(
         str | None, typer.Option(help="Value rows that agree in this column as one bundle.")
     ] = None,
     drop: Annotated[list[str] | None, typer.Option(help="A column to leave out.")] = None,
+    task: Annotated[
+        str, typer.Option(help="classification or regression; else as the target looks.")
+    ] = "auto",
     model: Annotated[
         str, typer.Option(help="A model by name, or module:factory for your own.")
     ] = "auto",
@@ -108,9 +110,10 @@ def value(
         from dshapley.stopping import stop_rule
         from dshapley.tables import prepare, read_table, task_of
 
+        _check_top(top)
         rule = stop_rule(draws=draws, precision=precision, seconds=_seconds(time))
         frame = read_table(table)
-        estimator = model_from_name(model, task_of(frame, target, name="table"))
+        estimator = model_from_name(model, task_of(frame, target, asked=task))
         prepared = prepare(
             frame,
             target=target,
@@ -139,11 +142,23 @@ def value(
                 until=rule,
                 seed=seed,
                 store=out,
-                info={"table": str(table), "target": target, "model": model},
+                info={
+                    "table": str(table),
+                    "target": target,
+                    "test_table": test and str(test),
+                    "test_size": test_size if test is None else None,
+                    "points_table": points and str(points),
+                    "id": id_column,
+                    "group": group,
+                    "drop": drop or [],
+                    "model": model,
+                    "weights_as": weights,
+                },
             )
-        _print(valuation, top=top, details=_labels_of(prepared, target))
         if out is not None:
             _write_values(valuation, out)
+        _print(valuation, top=top, details=_labels_of(prepared, target))
+        if out is not None:
             print(f"values in {out / 'values.csv'} and .parquet; see also: dshapley show {out}")
         else:
             print("nothing was kept; add --out FOLDER to keep values and draws", file=sys.stderr)
@@ -159,10 +174,17 @@ def show(
 ) -> None:
     """Show the values of a run, finished or not, for its own m or a smaller one."""
     with _for_people():
+        from dshapley.runs import METHOD
         from dshapley.store import load
         from dshapley.valuation import estimate
 
-        _print(estimate(load(folder), m=m), top=top)
+        _check_top(top)
+        draws = load(folder)
+        if draws.about["method"] != METHOD:
+            raise InputError(
+                f"{folder} holds a run of {draws.about['method']}; show reads {METHOD}"
+            )
+        _print(estimate(draws, m=m), top=top)
 
 
 @app.command()
@@ -300,10 +322,12 @@ def _print(valuation: Valuation, *, top: int, details: pd.DataFrame | None = Non
 
     from dshapley.report import print_valuation
 
+    print_valuation(Console(), valuation, top=top, details=details)
+
+
+def _check_top(top: int) -> None:
     if top < 1:
         raise InputError(f"--top {top}: show at least one row")
-    console: Console = Console()
-    print_valuation(console, valuation, top=top, details=details)
 
 
 def _write_values(valuation: Valuation, folder: Path) -> None:

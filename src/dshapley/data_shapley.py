@@ -11,7 +11,7 @@ import numpy as np
 from dshapley.errors import DrawError, InputError
 from dshapley.points import Floats, Points
 from dshapley.potentials import Potential, check_points, describe, seeded
-from dshapley.runs import gather
+from dshapley.runs import as_record, gather
 from dshapley.stopping import StopRule
 from dshapley.valuation import Valuation, estimate
 from dshapley.workers import Result
@@ -130,6 +130,7 @@ class _Permutation:
         U = seeded(self.U, int(rng.integers(2**31)))
         order = rng.permutation(len(self.points))
         gains = np.zeros(len(self.points))
+        where = f"permutation {t} of seed {self.seed}"
         try:
             before = float(U(self.points.take([])))
             for n, z in enumerate(order, start=1):
@@ -139,8 +140,8 @@ class _Permutation:
                 gains[z] = after - before
                 before = after
         except Exception as error:
-            raise DrawError(f"permutation {t} of seed {self.seed} failed: {error}") from error
-        return 1, gains.astype(np.float32)
+            raise DrawError(f"{where} failed: {error}") from error
+        return 1, as_record(gains, where)
 
 
 def _certain(values: Floats, points: Points) -> Valuation:

@@ -48,6 +48,8 @@ class Design:
         if self.seed < 0 or int(self.seed) != self.seed:
             raise InputError(f"seed = {self.seed}: a seed is a whole number, 0 or more")
         object.__setattr__(self, "weights", as_weights(self.weights, self.m))
+        object.__setattr__(self, "seed", int(self.seed))
+        object.__setattr__(self, "m", int(self.m))
 
     @cached_property
     def _cumulative(self) -> Floats:

@@ -18,8 +18,12 @@ UNIDENTIFIED = "(not identified)"
 """Stands for an object whose contents cannot be told from another's."""
 
 
-def plain(value: Any) -> Plain:
-    """A value that JSON can hold: itself if it is plain, else its type and a digest."""
+def plain(value: Any, _within: tuple[Any, ...] = ()) -> Plain:
+    """A value that JSON can hold: itself if it is plain, else its type and a digest.
+
+    A function is known by its source, its defaults, what it closes over and the globals it uses;
+    `_within` are the functions that led here, so that those that call each other come to an end.
+    """
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not np.isfinite(value):
@@ -27,24 +31,29 @@ def plain(value: Any) -> Plain:
     if value is None or isinstance(value, str | int | float | bool):
         return value
     if inspect.isroutine(value):
-        return f"{value.__module__}.{value.__qualname__} {_fold(_parts(value))}"
+        name = f"{value.__module__}.{value.__qualname__}"
+        if any(value is other for other in _within):
+            return name
+        return f"{name} {_fold(_parts(value, _within), (*_within, value))}"
     if isinstance(value, partial):
         parts = [value.func, *value.args, *value.keywords, *value.keywords.values()]
-        return f"{plain(value.func)} {_fold(parts)}"
+        return f"{plain(value.func, _within)} {_fold(parts, _within)}"
     if isinstance(value, type):
         return f"{value.__module__}.{value.__qualname__}"
     if inspect.ismodule(value):
         return value.__name__
+    if hasattr(value, "fingerprint"):
+        return f"{type(value).__qualname__} {value.fingerprint()}"
     if hasattr(value, "get_params"):
         params = value.get_params(deep=False)
-        return f"{type(value).__qualname__} {_fold([*params, *params.values()])}"
+        return f"{type(value).__qualname__} {_fold([*params, *params.values()], _within)}"
     if isinstance(value, list | tuple) and len(value) < 20:
-        return f"[{', '.join(repr(plain(v)) for v in value)}]"
+        return f"[{', '.join(repr(plain(v, _within)) for v in value)}]"
     return f"{type(value).__qualname__} {_digest(value)}"
 
 
-def _parts(function: Any) -> list[Any]:
-    """What makes a function what it is: its source, its defaults and what it closes over."""
+def _parts(function: Any, within: tuple[Any, ...]) -> list[Any]:
+    """What makes a function what it is."""
     try:
         text = inspect.getsource(function)
     except (OSError, TypeError):
@@ -53,13 +62,21 @@ def _parts(function: Any) -> list[Any]:
     if code is not None and (not text or function.__name__ == "<lambda>"):
         text += _compiled(code)  # two lambdas may share a line
     cells = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
-    cells = [cell for cell in cells if cell is not function]  # a recursive function holds itself
     defaults = [
         *(getattr(function, "__defaults__", None) or ()),
         *(getattr(function, "__kwdefaults__", None) or {}).values(),
     ]
     owner = getattr(function, "__self__", None) if inspect.ismethod(function) else None
-    return [text, len(cells), *cells, *defaults, owner]
+    return [text, len(cells), *cells, *defaults, owner, *_globals(function, within)]
+
+
+def _globals(function: Any, within: tuple[Any, ...]) -> list[Any]:
+    """The globals that a function uses; for library functions that it calls, these are theirs."""
+    own = within[0] if within else function
+    if not inspect.isfunction(function) or function.__module__ != own.__module__:
+        return []
+    used = inspect.getclosurevars(function).globals
+    return [part for name in sorted(used) for part in (name, used[name])]
 
 
 def _compiled(code: CodeType) -> str:
@@ -67,9 +84,9 @@ def _compiled(code: CodeType) -> str:
     return repr((code.co_code, code.co_names, constants))
 
 
-def _fold(parts: list[Any]) -> str:
+def _fold(parts: list[Any], within: tuple[Any, ...]) -> str:
     """One digest of many parts, or word that one of them cannot be identified."""
-    words = [f"{type(part).__name__} {plain(part)!r}" for part in parts]
+    words = [f"{type(part).__name__} {plain(part, within)!r}" for part in parts]
     return UNIDENTIFIED if any(UNIDENTIFIED in word for word in words) else _digest(words)
 
 

@@ -79,10 +79,11 @@ def _imported(name: str) -> Any:
         sys.path.insert(0, here)
     try:
         module = importlib.import_module(module_name)
-    except ImportError as error:
+    except Exception as error:  # whatever a stranger's module may raise
         raise InputError(
-            f"--model {name}: module {module_name!r} cannot be imported: {error}"
-        ) from None
+            f"--model {name}: module {module_name!r} cannot be imported: "
+            f"{type(error).__name__}: {error}"
+        ) from error
     if not hasattr(module, attribute):
         raise InputError(f"--model {name}: {module_name} has no {attribute!r}")
     made = getattr(module, attribute)

@@ -116,7 +116,11 @@ class Points:
             import pandas as pd
 
             digest.update(repr([(str(c), str(t)) for c, t in self.X.dtypes.items()]).encode())
-            digest.update(pd.util.hash_pandas_object(self.X, index=False).to_numpy().tobytes())
+            try:
+                rows = pd.util.hash_pandas_object(self.X, index=False)
+            except TypeError:  # cells that cannot be hashed, such as lists
+                rows = pd.util.hash_pandas_object(self.X.map(repr), index=False)
+            digest.update(rows.to_numpy().tobytes())
         if self.y is not None:
             _digest_array(digest, self.y)
         return f"{digest.hexdigest()} ({len(self)} rows)"
@@ -228,7 +232,7 @@ def _labels(y: Any, *, name: str = "y") -> Array:
     else:
         # By way of objects: numpy would make the text "nan" of a gap between texts.
         labels = y if hasattr(y, "dtype") else np.array(y, dtype=object)
-        missing = [i for i, label in enumerate(labels.flat) if label is None or _is_nan(label)]
+        missing = [i for i, label in enumerate(labels.flat) if _is_missing(label)]
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.ndim != 1:
@@ -272,8 +276,10 @@ def _positions(index: Any, n: int) -> Array:
     return where.astype(np.intp)
 
 
-def _is_nan(label: Any) -> bool:
-    return isinstance(label, float | np.floating) and bool(np.isnan(label))
+def _is_missing(label: Any) -> bool:
+    if isinstance(label, float | np.floating):
+        return bool(np.isnan(label))
+    return label is None or type(label).__name__ in ("NAType", "NaTType")  # pandas' own gaps
 
 
 def _is_frame(X: Any) -> bool:

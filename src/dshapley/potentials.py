@@ -125,7 +125,7 @@ class ModelPotential:
         return scores
 
     def empty_value(self) -> float:
-        """U(empty): `empty` where it was given, else the score of the best constant predictor."""
+        """U(empty): `empty` where it was given, else the score of a predictor without features."""
         if self.empty is not None:
             return self.empty
         constant = self.query.constant(self.query.y)
@@ -147,7 +147,8 @@ class ModelPotential:
         _check_finite(points, name=name, nan_allowed=self.learner.accepts_nan())
         if points.y is None:
             raise InputError(f"{name} has no labels: give y")
-        _check_labels(points.y, name=name, classification=self.classification)
+        assert self.test.y is not None
+        _check_labels(points.y, self.test.y, name=name, classification=self.classification)
 
 
 def potential(
@@ -160,9 +161,10 @@ def potential(
 ) -> ModelPotential:
     """The potential U(S) = metric, on `test`, of `estimator` trained on S.
 
-    U is total. U(empty) is the score of the best constant predictor (for accuracy the majority
-    rate of the test labels, for regression the score of the test mean) or `empty`. Trained on
-    one class, a model predicts that class. A fit that fails is an error, never a zero.
+    U is total. U(empty) is `empty`, or the score of the predictor that says the same of every
+    row: the most frequent test label (so for accuracy the majority rate), the test set's class
+    frequencies, for regression its mean. Trained on one class, a model predicts that class. A
+    fit that fails is an error, never a zero.
 
     Parameters
     ----------
@@ -311,13 +313,18 @@ def _check_finite(points: Points, *, name: str, nan_allowed: bool) -> None:
             )
 
 
-def _check_labels(y: Array, *, name: str, classification: bool) -> None:
+def _check_labels(y: Array, test: Array, *, name: str, classification: bool) -> None:
     if not classification and y.dtype.kind not in "iufb":
         raise InputError(f"{name}: a regressor needs numbers for y, not {y.dtype}")
     if classification and y.dtype.kind == "f" and (y != np.round(y)).any():
         raise InputError(
             f"{name}: y holds fractions, which are no class labels: use a regressor, or cut y "
             "into classes"
+        )
+    if (y.dtype.kind in "US") != (test.dtype.kind in "US"):
+        raise InputError(
+            f"the labels of {name} are {'text' if y.dtype.kind in 'US' else 'numbers'} and those "
+            "of the test set are not: give both in one kind"
         )
 
 
@@ -328,6 +335,8 @@ def _check_metric(metric: Metric, estimator: Any, y: Array, *, classification: b
         raise InputError(f"{metric.name} is a metric for {metric.task}, but {kind} does {task}")
     if not classification and metric.output != "prediction":
         raise InputError(f"{metric.name} scores classes, but {kind} does regression")
+    if not hasattr(estimator, "predict"):
+        return  # some estimators get their methods by being fitted
     if metric.output == "probability" and not hasattr(estimator, "predict_proba"):
         raise InputError(f"{metric.name} needs probabilities, which {kind} does not give")
     if metric.output == "score" and not any(

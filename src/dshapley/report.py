@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["number", "print_valuation"]
 
 _CONFIDENCE = 0.95
+_FEW = 30
 
 
 def number(value: float, stderr: float) -> tuple[str, str]:
@@ -28,6 +29,8 @@ def number(value: float, stderr: float) -> tuple[str, str]:
     ('-12.3', '3.2')
     >>> number(1234.5, 98.7)
     ('1234', '99')
+    >>> number(-123456.7, 4999.0)
+    ('-123500', '5000')
     >>> number(0.5, float("nan"))
     ('0.5', '?')
     >>> number(0.5, 0.0)
@@ -39,8 +42,9 @@ def number(value: float, stderr: float) -> tuple[str, str]:
         return f"{value:.6g}", "0"
     # Rounded first: 0.0996 is 0.10, which has one decimal less than its size suggests.
     size = math.floor(math.log10(float(f"{stderr:.1e}")))
-    decimals = max(1 - size, 0)
-    return f"{value:.{decimals}f}", f"{stderr:.{decimals}f}"
+    decimals = 1 - size
+    shown = (f"{round(x, decimals) + 0.0:.{max(decimals, 0)}f}" for x in (value, stderr))
+    return next(shown), next(shown)
 
 
 def print_valuation(
@@ -58,30 +62,32 @@ def print_valuation(
         console.print(_table(f"The {top} most valuable", valuation, order[:top], details))
         console.print(_table(f"The {top} least valuable", valuation, order[-top:], details))
     for line in _summary(valuation):
-        console.print(line, highlight=False)
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def _table(
     title: str, valuation: Valuation, order: np.ndarray, details: pd.DataFrame | None
 ) -> Table:
     from rich.table import Table
+    from rich.text import Text
 
     bundles = bool((valuation.rows != 1).any())
     table = Table(title=title, title_justify="left")
     # Numbers are never cut; where room is short, the details beside them wrap.
-    for name in ["id", "value", "± stderr", *(["rows", "value per row"] if bundles else [])]:
+    for name in ["id", "value", "stderr", *(["rows", "value per row"] if bundles else [])]:
         table.add_column(name, justify="right", no_wrap=True)
     for column in [] if details is None else details.columns:
-        table.add_column(str(column), overflow="fold")
+        table.add_column(Text(str(column)), overflow="fold")
     for i in order:
-        cells = [str(valuation.ids[i]), *number(valuation.values[i], valuation.stderr[i])]
+        value, stderr = float(valuation.values[i]), float(valuation.stderr[i])
+        cells = [str(valuation.ids[i]), *number(value, stderr)]
         if bundles:
             size = int(valuation.rows[i])
-            per_row, _ = number(valuation.values[i] / size, valuation.stderr[i] / size)
+            per_row, _ = number(value / size, stderr / size)
             cells += [str(size), per_row]
         if details is not None:
             cells += [str(cell) for cell in details.iloc[i]]
-        table.add_row(*cells)
+        table.add_row(*map(Text, cells))  # as they are: "[b]" in a table is no markup
     return table
 
 
@@ -95,6 +101,8 @@ def _summary(valuation: Valuation) -> list[str]:
         f"mean value {number(mean, error)[0]}; value below zero with {_CONFIDENCE:.0%} confidence "
         f"(each on its own): {below.sum()} of {len(below)} ({below.mean():.1%})",
     ]
+    if valuation.draws is not None and valuation.n_draws < _FEW:
+        lines.append(f"{valuation.n_draws} draws are few: the standard errors themselves are rough")
     if "empty" in valuation.about:
         lines.append(
             f"{valuation.about.get('metric')} of a model trained on nothing: "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import time
 from collections.abc import Iterator, Mapping
@@ -9,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import joblib
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,7 +24,10 @@ from dshapley.store import RunFolder
 from dshapley.valuation import Draws, inclusion_factors
 from dshapley.workers import Result, Task, results
 
-__all__ = ["Interrupted", "gather", "run"]
+__all__ = ["METHOD", "Interrupted", "as_record", "gather", "run"]
+
+
+METHOD = "distributional Shapley"
 
 
 class Interrupted(KeyboardInterrupt):
@@ -68,10 +71,10 @@ def run(
     check_points(U, design.database, name="database")
     check_points(U, Z, name="points")
     identity = {
-        "method": "distributional Shapley",
+        "method": METHOD,
         "m": design.m,
         "seed": design.seed,
-        "weights": f"{joblib.hash(design.weights)}",
+        "weights": _shown(design.weights),
         "database": design.database.fingerprint(),
         "points": Z.fingerprint(),
         **describe(U),
@@ -99,12 +102,25 @@ class _Marginals:
 
     def __call__(self, t: int) -> Result:
         draw = self.design.draw(t)
+        where = f"draw {t} of seed {self.design.seed} (k = {draw.k}, so |S| = {draw.k - 1})"
         try:
             gains = marginals(seeded(self.U, draw.seed), draw.S, self.Z)
         except Exception as error:
-            where = f"draw {t} of seed {self.design.seed} (k = {draw.k}, so |S| = {draw.k - 1})"
             raise DrawError(f"{where} failed: {error}") from error
-        return draw.k, gains.astype(np.float32)
+        return draw.k, as_record(gains, where)
+
+
+def as_record(gains: Array, where: str) -> NDArray[np.float32]:
+    """Marginals as they are kept; `where` names the draw in an error."""
+    if np.abs(gains).max(initial=0.0) > np.finfo(np.float32).max:
+        raise DrawError(f"{where} failed: marginals beyond 3e38 cannot be kept; rescale U")
+    return gains.astype(np.float32)
+
+
+def _shown(weights: Array) -> str:
+    """Size weights as a person tells them apart: the ends, and a digest of all."""
+    digest = hashlib.blake2b(weights.tobytes(), digest_size=8).hexdigest()
+    return f"{weights[0]:.4g} (k = 1) ... {weights[-1]:.4g} (k = {len(weights)}), {digest}"
 
 
 def gather(
@@ -126,11 +142,12 @@ def gather(
     rule = FixedDraws(int(until)) if isinstance(until, int | np.integer) else until
     rows = Z.sizes if isinstance(Z, Bundles) else np.ones(len(Z), dtype=np.int64)
     header = {"ids": np.asarray(Z.ids), "rows": rows, "weights": weights}
+    info = {**(info or {}), "until": repr(rule)}
     folder = None
     if store is not None:
         _check_identity(identity)
         folder = RunFolder(store, identity=identity, header=header, info=info)
-    record = _Record(header, {**identity, **(info or {})})
+    record = _Record(header, {**info, **identity})
     stored = folder.stored() if folder is not None else record.draws()
     have = set(stored.t.tolist())
     limit = getattr(rule, "limit", None)
@@ -239,5 +256,9 @@ def _how_to_go_on(n: int, folder: RunFolder | None) -> str:
     if n == 0:
         return "no draw was finished yet"
     if folder is None:
-        return f"{n} draws were finished; give store=FOLDER (--out) to keep them and go on later"
-    return f"{n} draws are kept in {folder.folder}; repeat the same call to go on"
+        return f"{_count(n)} finished; give store=FOLDER (--out) to keep them and go on later"
+    return f"{_count(n)} kept in {folder.folder}; repeat the same command to go on"
+
+
+def _count(n: int) -> str:
+    return f"{n} draw is" if n == 1 else f"{n} draws are"

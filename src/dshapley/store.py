@@ -10,6 +10,7 @@ moment leaves whole files only.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
@@ -18,7 +19,6 @@ import platform
 import secrets
 import time
 import warnings
-import zipfile
 from collections.abc import Callable, Mapping
 from importlib import metadata
 from pathlib import Path
@@ -34,6 +34,7 @@ from dshapley.valuation import Draws
 __all__ = ["RunFolder", "load", "write_atomically"]
 
 _FORMAT = 1
+_FLUSH_SECONDS = 1.0
 _PACKAGES = ("dshapley", "numpy", "scipy", "scikit-learn", "joblib", "pandas")
 
 
@@ -66,18 +67,20 @@ class RunFolder:
         if manifest is not None:
             _check_same_run(self.folder, manifest, self._identity)
             _warn_of_versions(self.folder, manifest)
-        elif self.folder.is_dir() and any(self.folder.iterdir()):
+        elif self.folder.is_dir() and not all(map(_is_temporary, self.folder.iterdir())):
             raise RunFolderError(f"{self.folder} is not empty and holds no run: name a new folder")
-        elif self.folder.exists() and not self.folder.is_dir():
-            raise RunFolderError(f"{self.folder} is a file, not a folder")
         ground = self.folder
         while not ground.exists():
             ground = ground.parent
-        if not (ground.is_dir() and os.access(ground, os.W_OK | os.X_OK)):
+        if not ground.is_dir():
+            raise RunFolderError(f"{self.folder} cannot be a folder: {ground} is a file")
+        if not os.access(ground, os.W_OK | os.X_OK):
             raise RunFolderError(f"{self.folder} cannot be written: no permission in {ground}")
 
     def stored(self) -> Draws:
         """The draws on disk, by t. Damaged or foreign shards are named and set aside."""
+        if (self.folder / "manifest.json").exists():
+            self._prepare()
         draws, bad = _read_shards(self.folder, self._digest_key, self._header, self._identity)
         for path, reason in bad:
             aside = path.with_name(path.name + ".rejected")
@@ -95,7 +98,7 @@ class RunFolder:
         now = time.monotonic()
         # Every second at first, later every 2 % of the run: hundreds of shards, not thousands,
         # and a kill costs at most that much work.
-        if now - self._flushed > max(1.0, 0.02 * (now - self._started)):
+        if now - self._flushed > max(_FLUSH_SECONDS, 0.02 * (now - self._started)):
             self.flush()
 
     def flush(self) -> None:
@@ -104,20 +107,19 @@ class RunFolder:
             return
         self._prepare()
         t, k, rows = zip(*self._pending, strict=True)
-        shard = _shard(self._digest_key, np.array(t), np.array(k), np.stack(rows))
+        shard = {"t": np.array(t), "k": np.array(k), "marginals": np.stack(rows)}
         path = self.folder / "draws" / f"{min(t):08d}-{max(t):08d}.npz"
-        write_atomically(path, lambda file: np.savez(file, allow_pickle=False, **shard))
+        _write_sealed(path, shard, self._digest_key)
         self._pending.clear()
         self._flushed = time.monotonic()
 
     def _prepare(self) -> None:
+        """See to it that the manifest and the header are there, and are this run's."""
         if self._ready:
             return
-        (self.folder / "draws").mkdir(parents=True, exist_ok=True)
-        write_atomically(
-            self.folder / "header.npz", lambda f: np.savez(f, allow_pickle=False, **self._header)
-        )
-        if not (self.folder / "manifest.json").exists():
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self.folder / "manifest.json"
+        if not path.exists():
             manifest = {
                 "format": _FORMAT,
                 "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -126,7 +128,15 @@ class RunFolder:
                 "versions": _versions(),
             }
             text = json.dumps(manifest, indent=1) + "\n"
-            write_atomically(self.folder / "manifest.json", lambda f: f.write(text.encode()))
+            write_atomically(path, lambda f: f.write(text.encode()), replace=False)
+        # Another process may have been first, with another run.
+        _check_same_run(self.folder, _read_manifest(self.folder) or {}, self._identity)
+        (self.folder / "draws").mkdir(exist_ok=True)
+        header = self.folder / "header.npz"
+        try:
+            _read_sealed(header, self._digest_key, tuple(self._header))
+        except _BadFileError:
+            _write_sealed(header, self._header, self._digest_key)
         self._ready = True
 
 
@@ -136,16 +146,15 @@ def load(folder: str | Path) -> Draws:
     manifest = _read_manifest(folder)
     if manifest is None:
         raise RunFolderError(f"{folder} holds no run (no manifest.json)")
+    key = _identity_digest(manifest["identity"])
     try:
-        with np.load(folder / "header.npz", allow_pickle=False) as file:
-            header = {name: file[name] for name in ("ids", "rows", "weights")}
-    except (OSError, KeyError, ValueError, zipfile.BadZipFile, EOFError) as error:
+        header = _read_sealed(folder / "header.npz", key, ("ids", "rows", "weights"))
+    except _BadFileError as error:
         raise RunFolderError(
-            f"{folder / 'header.npz'} is damaged ({error}); run the same command again to mend it"
+            f"{folder / 'header.npz'} {error}; run the same command again to mend it"
         ) from None
-    identity = manifest["identity"]
-    about = {**identity, **manifest["info"]}
-    draws, bad = _read_shards(folder, _identity_digest(identity), header, about)
+    about = {**manifest["info"], **manifest["identity"]}
+    draws, bad = _read_shards(folder, key, header, about)
     for path, reason in bad:
         warnings.warn(f"{path} {reason}; its draws are left out", DShapleyWarning, stacklevel=2)
     if len(draws) == 0:
@@ -153,18 +162,26 @@ def load(folder: str | Path) -> Draws:
     return draws
 
 
-def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Write a file whole or not at all: temporary name, flush to disk, rename."""
+def write_atomically(
+    path: Path, write: Callable[[IO[bytes]], object], *, replace: bool = True
+) -> None:
+    """Write a file whole or not at all: temporary name, flush to disk, rename.
+
+    Without `replace`, a file that is already there stays as it is.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
     try:
         with temporary.open("wb") as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
+        if replace:
+            temporary.replace(path)
+        else:
+            with contextlib.suppress(FileExistsError):
+                path.hardlink_to(temporary)
+    finally:
         temporary.unlink(missing_ok=True)
-        raise
     directory = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(directory)
@@ -172,16 +189,43 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
         os.close(directory)
 
 
-def _shard(
-    key: bytes, t: NDArray[np.int64], k: NDArray[np.int64], rows: NDArray[np.float32]
-) -> dict[str, Array]:
+def _is_temporary(path: Path) -> bool:
+    return path.name.startswith(".") and path.name.endswith(".tmp")
+
+
+class _BadFileError(Exception):
+    pass
+
+
+def _write_sealed(path: Path, parts: Mapping[str, Array], key: bytes) -> None:
+    """Arrays in one file, with the run they belong to and a digest of them."""
+    seal = {"run": np.frombuffer(key, np.uint8), "digest": _digest(parts, key)}
+    write_atomically(path, lambda file: np.savez(file, allow_pickle=False, **parts, **seal))
+
+
+def _read_sealed(path: Path, key: bytes, names: tuple[str, ...]) -> dict[str, Array]:
+    try:
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
+            found = {name: file[name] for name in (*names, "run", "digest")}
+    except FileNotFoundError:
+        raise _BadFileError("is not there") from None
+    except Exception as error:  # a damaged zip file can raise nearly anything
+        raise _BadFileError(f"is damaged ({error})") from None
+    run, digest = found.pop("run"), found.pop("digest")
+    if run.tobytes() != key:
+        raise _BadFileError("belongs to another run")
+    if digest.tobytes() != _digest(found, key).tobytes():
+        raise _BadFileError("is damaged (its digest does not match)")
+    return found
+
+
+def _digest(parts: Mapping[str, Array], key: bytes) -> Array:
     digest = hashlib.blake2b(key, digest_size=16)
-    for part in (t, k, rows):
-        digest.update(f"{part.dtype.str}{part.shape}".encode())
+    for name in sorted(parts):
+        part = parts[name]
+        digest.update(f"{name}{part.dtype.str}{part.shape}".encode())
         digest.update(np.ascontiguousarray(part).tobytes())
-    seal = np.frombuffer(digest.digest(), dtype=np.uint8)
-    run = np.frombuffer(key, dtype=np.uint8)
-    return {"t": t, "k": k, "marginals": rows, "run": run, "digest": seal}
+    return np.frombuffer(digest.digest(), np.uint8)
 
 
 def _read_shards(
@@ -190,8 +234,8 @@ def _read_shards(
     ts, ks, rows, bad = [], [], [], []
     for path in sorted((folder / "draws").glob("*.npz")):
         try:
-            shard = _read_shard(path, key, n=len(header["ids"]))
-        except _BadShardError as error:
+            shard = _read_sealed(path, key, ("t", "k", "marginals"))
+        except _BadFileError as error:
             bad.append((path, str(error)))
             continue
         ts.append(shard["t"])
@@ -207,24 +251,6 @@ def _read_shards(
         marginals = np.concatenate(rows)[first]
     weights: Floats = header["weights"]
     return Draws(t, k, marginals, weights, header["ids"], header["rows"], about), bad
-
-
-class _BadShardError(Exception):
-    pass
-
-
-def _read_shard(path: Path, key: bytes, *, n: int) -> dict[str, Array]:
-    try:
-        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
-            found = {name: file[name] for name in ("t", "k", "marginals", "run", "digest")}
-    except (OSError, KeyError, ValueError, zipfile.BadZipFile, EOFError) as error:
-        raise _BadShardError(f"is damaged ({error})") from None
-    if found["run"].tobytes() != key:
-        raise _BadShardError("belongs to another run")
-    whole = _shard(key, found["t"], found["k"], found["marginals"])
-    if not np.array_equal(whole["digest"], found["digest"]) or found["marginals"].shape[1] != n:
-        raise _BadShardError("is damaged (its digest does not match)")
-    return found
 
 
 def _read_manifest(folder: Path) -> dict[str, Any] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Prepared", "prepare", "read_table", "task_of"]
 
+_NUMBERS = "iufbMm"  # numpy's kinds of dtypes: integers, floats, truth values, dates
 _MOST_CLASSES = 20
 _MOST_CATEGORIES = 50
 
@@ -45,7 +46,7 @@ def read_table(path: str | Path) -> pd.DataFrame:
         hint = nearest(path.name, near) if near else "check the path"
         raise InputError(f"{path}: no such file; {hint}")
     readers: dict[str, Callable[[Path], pd.DataFrame]] = {
-        ".csv": pd.read_csv,
+        ".csv": _read_csv,
         ".tsv": lambda p: pd.read_csv(p, sep="\t"),
         ".parquet": pd.read_parquet,
     }
@@ -60,12 +61,42 @@ def read_table(path: str | Path) -> pd.DataFrame:
     if len(table) == 0 or len(table.columns) == 0:
         raise InputError(f"{path}: the table is empty")
     table.columns = table.columns.astype(str)
-    return table.reset_index(drop=True)
+    table = table.reset_index(drop=True)
+    return table if kind == ".parquet" else _with_dates(table)
 
 
-def task_of(table: pd.DataFrame, target: str, *, name: str) -> Task:
-    """Classification for text, truth values and few whole numbers; regression for the rest."""
-    column = _target(table, target, name=name)
+def _read_csv(path: Path) -> pd.DataFrame:
+    """A CSV file, with semicolons where it has these (as spreadsheets write in half of Europe)."""
+    import pandas as pd
+
+    table = pd.read_csv(path)
+    if len(table.columns) == 1 and ";" in str(table.columns[0]):
+        return pd.read_csv(path, sep=";")
+    return table
+
+
+def _with_dates(table: pd.DataFrame) -> pd.DataFrame:
+    """Text columns of ISO dates (2024-05-31, with or without a time) as dates."""
+    import pandas as pd
+
+    for name in table.columns:
+        values = table[name].dropna()
+        if values.empty or _is_number(values):
+            continue
+        if values.astype(str).str.fullmatch(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}.*)?").all():
+            dates = pd.to_datetime(table[name], format="ISO8601", errors="coerce", utc=True)
+            if dates.notna().sum() == len(values):
+                table[name] = dates
+    return table
+
+
+def task_of(table: pd.DataFrame, target: str, *, asked: str = "auto") -> Task:
+    """The task asked for; else classification for text, truth values and few whole numbers."""
+    column = _target(table, target, name="table")
+    if asked in ("classification", "regression"):
+        return cast("Task", asked)
+    if asked != "auto":
+        raise InputError(f"unknown task {asked!r}: classification or regression")
     if column.dtype.kind not in "iuf":
         return "classification"
     distinct = column.unique()
@@ -102,23 +133,25 @@ def prepare(
             _column(part, column, name=name)
     if table[target].nunique() == 1:
         raise InputError(f"the target {target!r} is {table[target].iloc[0]!r} in every row")
+    if points is not None and id_column is not None:
+        _column(points, id_column, name="points table")
     features = [c for c in table.columns if c not in {target, *special, *drop}]
     if not features:
         raise InputError("no column is left to learn from beside the target")
     for name, part in tables.items():
-        _same_columns(part, features, name=name)
+        _same_columns(part, table, features, name=name)
         _check_infinite(part, features, name=name)
 
     base, held_out = (table, test) if test is not None else _split(
         table, target, test_size=test_size, stratify=task == "classification", seed=seed
     )  # fmt: skip
     valued = base if points is None else points
-    encoder, used, notices = _encoder(base, features)
+    encode, used, notices = _encoder(base, features)
     notices += [note for name, part in tables.items() for note in _missing(part, used, name=name)]
 
     def encoded(part: pd.DataFrame) -> Points:
         ids = part[id_column] if id_column in part.columns else part.index
-        return Points(encoder.transform(_plain(part[used])), part[target], ids)
+        return Points(encode(part), part[target], ids)
 
     groups = None
     if group_column is not None:
@@ -126,8 +159,10 @@ def prepare(
     return Prepared(encoded(base), encoded(held_out), encoded(valued), groups, notices)
 
 
-def _encoder(base: pd.DataFrame, features: list[str]) -> tuple[Any, list[str], list[str]]:
-    """A fitted ColumnTransformer, the columns it uses, and what there is to say about it."""
+def _encoder(
+    base: pd.DataFrame, features: list[str]
+) -> tuple[Callable[[pd.DataFrame], Array], list[str], list[str]]:
+    """How rows become numbers, the columns that takes, and what there is to say about it."""
     from sklearn.compose import ColumnTransformer
     from sklearn.impute import SimpleImputer
     from sklearn.pipeline import make_pipeline
@@ -137,12 +172,13 @@ def _encoder(base: pd.DataFrame, features: list[str]) -> tuple[Any, list[str], l
     used = [c for c in features if c not in empty]
     if not used:
         raise InputError("every feature column is empty")
-    numbers = [c for c in used if base[c].dtype.kind in "iufbMm"]
+    numbers = [c for c in used if _is_number(base[c])]
     texts = [c for c in used if c not in numbers]
+    plain = _plain(base[used], numbers)
     notices = []
     if empty:
         notices.append(f"columns without any value are left out: {', '.join(empty)}")
-    wide = [c for c in texts if base[c].nunique() > _MOST_CATEGORIES]
+    wide = [c for c in texts if plain[c].nunique() > _MOST_CATEGORIES]
     if wide:
         notices.append(
             f"of {', '.join(wide)} only the {_MOST_CATEGORIES - 1} most frequent values are told "
@@ -161,25 +197,32 @@ def _encoder(base: pd.DataFrame, features: list[str]) -> tuple[Any, list[str], l
             ),
         ]
     )
-    encoder.fit(_plain(base[used]))
-    return encoder, used, notices
+    encoder.fit(plain)
+    return (lambda part: encoder.transform(_plain(part[used], numbers))), used, notices
 
 
-def _plain(part: pd.DataFrame) -> pd.DataFrame:
-    """The same columns as floats or as text objects, whatever pandas keeps them in."""
+def _plain(part: pd.DataFrame, numbers: list[str]) -> pd.DataFrame:
+    """The same columns as floats (those of `numbers`) or as text, whatever pandas keeps them in."""
     import pandas as pd
 
     columns: dict[str, Any] = {}
     for name, column in part.items():
-        if column.dtype.kind in "Mm":
-            ticks = column.astype("int64").astype("float64")
-            columns[str(name)] = ticks.where(column.notna(), np.nan)
-        elif column.dtype.kind in "iufb":
-            columns[str(name)] = column.astype("float64")
+        if name not in numbers:
+            columns[str(name)] = column.astype(object).map(str).where(column.notna(), np.nan)
+        elif column.dtype.kind in "Mm":
+            columns[str(name)] = _days(column)
         else:
-            text = column.astype(object)
-            columns[str(name)] = text.map(str).where(column.notna(), np.nan)
+            columns[str(name)] = column.astype("float64")
     return pd.DataFrame(columns, index=part.index)
+
+
+def _days(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Dates as days since 1970, durations as days; tables may keep them in other units."""
+    import pandas as pd
+
+    if column.dtype.kind == "m":
+        return pd.to_timedelta(column).dt.total_seconds() / 86_400
+    return (pd.to_datetime(column, utc=True) - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)
 
 
 def _split(
@@ -187,6 +230,8 @@ def _split(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     from sklearn.model_selection import train_test_split
 
+    if seed < 0:
+        raise InputError(f"seed = {seed}: a seed is a whole number, 0 or more")
     if not 0 < test_size < 1:
         raise InputError(f"test size {test_size}: give the share of rows to test on, such as 0.2")
     labels = table[target]
@@ -218,10 +263,30 @@ def _column(table: pd.DataFrame, column: str, *, name: str) -> pd.Series[Any]:
     return table[column]
 
 
-def _same_columns(part: pd.DataFrame, features: list[str], *, name: str) -> None:
-    absent = [c for c in features if c not in part.columns]
-    if absent:
-        raise InputError(f"the {name} lacks the column {absent[0]!r} that the first table has")
+def _same_columns(
+    part: pd.DataFrame, table: pd.DataFrame, features: list[str], *, name: str
+) -> None:
+    for column in features:
+        if column not in part.columns:
+            raise InputError(f"the {name} lacks the column {column!r} that the first table has")
+        here, there = part[column], table[column]
+        if _is_number(there) and not _is_number(here) and here.notna().any():
+            bad = next(value for value in here.dropna() if _is_text(value))
+            raise InputError(
+                f"the column {column!r} holds numbers in the first table but {bad!r} in the {name}"
+            )
+
+
+def _is_number(column: pd.Series[Any]) -> bool:
+    return column.dtype.kind in _NUMBERS
+
+
+def _is_text(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return True
+    return False
 
 
 def _check_infinite(part: pd.DataFrame, features: list[str], *, name: str) -> None:

@@ -99,8 +99,13 @@ class Valuation:
         return self.values - half, self.values + half
 
     def below_zero(self, confidence: float = 0.95) -> NDArray[np.bool_]:
-        """Which points have a value below zero, each with this one-sided confidence."""
-        return np.asarray(self.values + self._quantile(confidence) * self.stderr < 0)
+        """Which points have a value below zero, each with this one-sided confidence.
+
+        Not those of which all draws were alike: that says nothing of the error.
+        """
+        below = self.values + self._quantile(confidence) * self.stderr < 0
+        known = np.full(len(self), self.draws is None) | (self.stderr > 0)
+        return np.asarray(below & known)
 
     def _quantile(self, p: float) -> float:
         from scipy.special import stdtrit

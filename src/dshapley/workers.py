@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import pickle
+import signal
 import sys
 import threading
 import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import BrokenExecutor, CancelledError
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -17,7 +21,7 @@ import joblib
 import threadpoolctl
 from numpy.typing import NDArray
 
-from dshapley.errors import DrawError, DShapleyError, DShapleyWarning
+from dshapley.errors import DrawError, DShapleyWarning, InputError
 
 __all__ = ["Result", "Task", "results"]
 
@@ -44,8 +48,8 @@ def results(task: Task, ts: Iterable[int], n_jobs: int | None) -> Iterator[Itera
 def _surviving(shared: _Shared, ts: Iterator[int], n_jobs: int | None) -> Generator[Result]:
     """The results in order; where workers are lost, what they had in hand is computed again.
 
-    A task that fails raises a DShapleyError of its own. Anything else is the workers: a process
-    killed for its memory, a machine gone, data lost with it.
+    Lost is a process killed for its memory, a machine gone, data gone with it. Any other error
+    is the caller's.
     """
     in_hand: deque[int] = deque()
 
@@ -65,9 +69,14 @@ def _surviving(shared: _Shared, ts: Iterator[int], n_jobs: int | None) -> Genera
                 losses = 0
                 yield result
             return
-        except DShapleyError:
-            raise
+        except pickle.PicklingError as error:
+            raise InputError(
+                f"the potential or the points cannot be sent to other processes ({error}); use "
+                "n_jobs=1, or joblib's threads"
+            ) from error
         except (Exception, asyncio.CancelledError) as error:
+            if not _is_loss(error):
+                raise
             losses += 1
             reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
             if losses == _MOST_LOSSES:
@@ -87,12 +96,35 @@ def _surviving(shared: _Shared, ts: Iterator[int], n_jobs: int | None) -> Genera
                 stream.close()
 
 
+def _is_loss(error: BaseException) -> bool:
+    """Whether workers are gone: loky's and the standard library's errors, and dask's."""
+    return isinstance(error, BrokenExecutor | asyncio.CancelledError | CancelledError) or type(
+        error
+    ).__module__.startswith("distributed")
+
+
 def _stream(calls: Iterator[Any], n_jobs: int | None) -> Generator[Result]:
     backend, _ = joblib.parallel.get_active_backend()
     if backend.supports_return_generator:
-        stream: Generator[Result] = joblib.Parallel(n_jobs=n_jobs, return_as="generator")(calls)
+        parallel = joblib.Parallel(n_jobs=n_jobs, return_as="generator")
+        # Processes are started here, and inherit what is ignored. Ctrl-C is for this process,
+        # which ends its workers; they would only fill the screen with tracebacks.
+        with _ignoring_interrupts() if joblib.effective_n_jobs(n_jobs) > 1 else nullcontext():
+            stream: Generator[Result] = parallel(calls)
         return stream
     return _in_rounds(calls, n_jobs)
+
+
+@contextlib.contextmanager
+def _ignoring_interrupts() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may say what a signal does
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _in_rounds(calls: Iterator[Any], n_jobs: int | None) -> Generator[Result]:

@@ -49,7 +49,7 @@ class Query:
         return wide
 
     def constant(self, y: Array) -> Array:
-        """One row of outputs: those of the best predictor that looks at labels `y` alone.
+        """One row of outputs: those of the predictor that says the same of every row.
 
         The most frequent label (the first of equals), the class frequencies, the mean.
         """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -24,10 +25,12 @@ class Refit:
     min_rows: int = 1
 
     def __post_init__(self) -> None:
-        missing = [name for name in ("fit", "predict") if not hasattr(self.estimator, name)]
-        if missing:
+        # Only fit is asked for: some estimators get their predict by being fitted.
+        if not hasattr(self.estimator, "fit"):
             what = repr(self.estimator)[:60]
-            raise InputError(f"{what} has no method {missing[0]}: give a scikit-learn estimator")
+            raise InputError(f"{what} has no method fit: give a scikit-learn estimator")
+        if self.min_rows < 1:
+            raise InputError(f"min_rows = {self.min_rows}: it is 1 or more")
         if isinstance(self.estimator, type):
             name = self.estimator.__name__
             raise InputError(f"{name} is a class: give an estimator, {name}()")
@@ -55,16 +58,11 @@ class Refit:
         assert T.y is not None
         if len(T) < self.min_rows or (query.classes is not None and _one_class(T.y)):
             return query.constant(T.y)
-        from sklearn.base import clone
-
-        model = clone(template, safe=False)
-        _cap_neighbours(model, len(T))
         try:
             with _global_seed(seed):
-                model.fit(T.X, T.y)
-                return _answer(model, query)[np.newaxis]
+                return _trained(template, T, query)
         except Exception as error:
-            raise FitError(_what_failed(model, T, error)) from error
+            raise FitError(_what_failed(template, T, error)) from error
 
     def describe(self) -> dict[str, Any]:
         """The estimator's type and parameters."""
@@ -78,6 +76,8 @@ class Refit:
             for name, value in sorted(self.estimator.get_params(deep=True).items()):
                 if not _is_random_state(name):  # each draw sets its own
                     described[f"estimator.{name}"] = value
+        else:
+            described["estimator.contents"] = [self.estimator]
         return described
 
     def accepts_nan(self) -> bool:
@@ -107,6 +107,9 @@ def is_classifier(estimator: Any) -> bool:
             return True
         if base.is_regressor(estimator):
             return False
+    kind = getattr(estimator, "_estimator_type", None)  # how it was said before there were tags
+    if kind in ("classifier", "regressor"):
+        return bool(kind == "classifier")
     raise InputError(
         f"{type(estimator).__name__} is neither a classifier nor a regressor for scikit-learn"
     )
@@ -114,6 +117,16 @@ def is_classifier(estimator: Any) -> bool:
 
 def _one_class(y: Array) -> bool:
     return bool((y == y[0]).all())
+
+
+def _trained(template: Any, T: Points, query: Query) -> Array:
+    """One row: what a copy of the template, trained on T, answers."""
+    from sklearn.base import clone
+
+    model = clone(template, safe=False)
+    _cap_neighbours(model, len(T))
+    model.fit(T.X, T.y)
+    return _answer(model, query)[np.newaxis]
 
 
 def _answer(model: Any, query: Query) -> Array:
@@ -162,18 +175,24 @@ def _is_random_state(name: str) -> bool:
     return name.split("__")[-1] == "random_state"
 
 
+_global_generator = threading.Lock()
+
+
 @contextlib.contextmanager
 def _global_seed(seed: int) -> Iterator[None]:
     """Seed numpy's global generator, and put it back after: some randomness has no other source.
 
-    A shuffling splitter inside a grid search, say, which is no parameter of the estimator.
+    A shuffling splitter inside a grid search, say, is no parameter of the estimator. The
+    generator is one for all threads, so fits in threads of one process take turns; small fits
+    hold Python's own lock nearly all the time anyway, and processes are the way to use cores.
     """
-    before = np.random.get_state()  # noqa: NPY002
-    np.random.seed(seed)  # noqa: NPY002
-    try:
-        yield
-    finally:
-        np.random.set_state(before)  # noqa: NPY002
+    with _global_generator:
+        before = np.random.get_state()  # noqa: NPY002
+        np.random.seed(seed)  # noqa: NPY002
+        try:
+            yield
+        finally:
+            np.random.set_state(before)  # noqa: NPY002
 
 
 def _one_score_a_class(template: Any) -> None:
@@ -203,5 +222,6 @@ def _what_failed(model: Any, T: Points, error: Exception) -> str:
     return (
         f"{type(model).__name__} could not be trained and scored on {len(T)} rows: {reason}. "
         "U(S) must be defined for every S; if only small sets fail, give them a constant "
-        "predictor with min_rows"
+        "predictor with min_rows, or the estimator parameters that fit them (fewer folds of an "
+        "inner cross-validation, say)"
     )
