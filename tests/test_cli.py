@@ -100,6 +100,11 @@ def test_regression(tmp_path, adult):
     assert "neg_mse of a model trained on nothing" in result.stdout
 
 
+def test_few_draws_are_said(adult):
+    assert "from 1 draw; the largest standard error is unknown" in value(adult, "--draws", 1).stdout
+    assert "leave the standard errors themselves rough" in value(adult, "--draws", 5).stdout
+
+
 def test_time_budget(tmp_path, adult):
     result = value(adult, "--time", "1s", "--out", tmp_path / "run")
     assert result.exit_code == 0, result.output

@@ -37,7 +37,7 @@ rng = np.random.default_rng(0)
 database = ds.Points(rng.normal(size=(50, 3)))
 # Many points, so that writing a shard takes long enough to be killed in the middle.
 Z = ds.Points(rng.normal(size=(20_000, 3)))
-draws = ds.run(Slow(), ds.Design(database, m=30, weights="1/k", seed=5), Z, until=800,
+draws = ds.run(Slow(), ds.Design(database, m=30, weights="1/k", seed=5), Z, until=1200,
                store=sys.argv[1], n_jobs=int(sys.argv[2]))
 valuation = ds.estimate(draws)
 np.save(sys.argv[3], np.stack([valuation.values, valuation.stderr]))

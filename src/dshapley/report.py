@@ -92,17 +92,19 @@ def _table(
 
 
 def _summary(valuation: Valuation) -> list[str]:
-    below = valuation.below_zero(_CONFIDENCE)
-    mean, error = float(valuation.values.mean()), float(np.mean(valuation.stderr))
+    n = valuation.n_draws
     worst = float(np.max(valuation.stderr))
+    below = valuation.below_zero(_CONFIDENCE)
+    mean = number(float(valuation.values.mean()), float(np.mean(valuation.stderr)))[0]
     lines = [
-        f"{len(valuation)} values for data sets of size m = {valuation.m}, from "
-        f"{valuation.n_draws} draws; the largest standard error is {worst:.2g}",
-        f"mean value {number(mean, error)[0]}; value below zero with {_CONFIDENCE:.0%} confidence "
+        f"{len(valuation)} values for data sets of size m = {valuation.m}, from {n} "
+        f"draw{'s' if n != 1 else ''}; the largest standard error is "
+        + (f"{worst:.2g}" if math.isfinite(worst) else "unknown"),
+        f"mean value {mean}; value below zero with {_CONFIDENCE:.0%} confidence "
         f"(each on its own): {below.sum()} of {len(below)} ({below.mean():.1%})",
     ]
-    if valuation.draws is not None and valuation.n_draws < _FEW:
-        lines.append(f"{valuation.n_draws} draws are few: the standard errors themselves are rough")
+    if valuation.draws is not None and n < _FEW:
+        lines.append(f"so few draws (under {_FEW}) leave the standard errors themselves rough")
     if "empty" in valuation.about:
         lines.append(
             f"{valuation.about.get('metric')} of a model trained on nothing: "
