@@ -21,6 +21,7 @@ FLOW = [
     "learners.refit",
     "learners",
     "potentials",
+    "testing",
     "sizes",
     "design",
     "valuation",

@@ -245,8 +245,10 @@ def test_the_order_of_the_test_rows_does_not_count(name):
 @pytest.mark.parametrize("name", METRICS)
 def test_outputs_are_not_written_to(name):
     y, outputs = outputs_for(name)
-    y.flags.writeable = outputs.flags.writeable = False
+    before = y.copy(), outputs.copy()
     METRICS[name].score(y, outputs)
+    np.testing.assert_array_equal(y, before[0])
+    np.testing.assert_array_equal(outputs, before[1])
 
 
 # --- best, worst and constant predictors
