@@ -23,7 +23,7 @@ def main() -> None:
         def run(n_jobs: int) -> None:
             bits[n_jobs] = ds.run(U, design, Z, until=n_draws, n_jobs=n_jobs).marginals.tobytes()  # noqa: B023
 
-        one, two = alternate(lambda: run(1), lambda: run(2), repeats=3)
+        one, two = alternate(lambda: run(1), lambda: run(2), repeats=5)
         same = "yes" if bits[1] == bits[2] else "NO"
         rows.append(
             [
