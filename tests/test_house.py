@@ -19,6 +19,10 @@ FLOW = [
     "metrics",
     "learners.protocol",
     "learners.refit",
+    "learners.fast",
+    "learners.kernels",
+    "learners.flips",
+    "learners.choice",
     "learners",
     "potentials",
     "testing",
@@ -67,7 +71,17 @@ def test_a_module_imports_only_from_earlier_in_the_flow(name):
 
 
 def test_the_core_imports_no_heavy_library():
-    heavy = ["pandas", "sklearn", "scipy", "rich", "typer", "matplotlib", "dask", "pyarrow"]
+    heavy = [
+        "pandas",
+        "numba",
+        "sklearn",
+        "scipy",
+        "rich",
+        "typer",
+        "matplotlib",
+        "dask",
+        "pyarrow",
+    ]
     code = f"import sys, dshapley; print([m for m in {heavy} if m in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"

@@ -613,18 +613,19 @@ def test_what_is_no_estimator_is_refused(thing, message):
 
 def query(output, y, classes=True):
     y = np.asarray(y)
-    return Query(np.zeros((len(y), 1)), y, output, np.unique(y) if classes else None)
+    metric = Metric("none", output, lambda y, outputs: np.zeros(len(outputs)))
+    return Query(Points(np.zeros((len(y), 1)), y), metric, np.unique(y) if classes else None)
 
 
 def test_codes_are_the_places_of_labels_among_the_classes():
     asked = query("label", ["b", "a", "c", "a"])
-    assert asked.targets().tolist() == [1, 0, 2, 0]
+    assert asked.targets.tolist() == [1, 0, 2, 0]
     assert asked.codes(np.array(["c", "aa", "zz", "A", "b"])).tolist() == [2, -1, -1, -1, 1]
 
 
 def test_plain_predictions_are_compared_with_the_labels_themselves():
     asked = query("prediction", ["b", "a", "c", "a"])
-    assert asked.targets().tolist() == ["b", "a", "c", "a"]
+    assert asked.targets.tolist() == ["b", "a", "c", "a"]
 
 
 def test_spread_moves_columns_to_their_classes_and_the_unknown_behind():
@@ -678,18 +679,16 @@ class YoungOracle(Oracle):
 
 
 class OracleLearner:
-    """Right for as many test rows as it has training rows; two blocks, to be put together."""
+    """Right for as many test rows as it has training rows."""
 
     def __init__(self, estimator):
         self.estimator = estimator
 
-    def outputs(self, S, Z, query, seed):
+    def scores(self, S, Z, query, seed):
         sizes = [len(S), *(len(S) + len(z) for z in Z)]
         right = query.codes(query.y)
         rows = [np.where(np.arange(len(right)) < n, right, -1) for n in sizes]
-        yield np.array(rows[:1])
-        if rows[1:]:
-            yield np.array(rows[1:])
+        return query.score(np.array(rows))
 
     def describe(self):
         return {"estimator": "oracle", "label": self.estimator.label}

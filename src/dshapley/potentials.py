@@ -7,16 +7,17 @@ Any function from Points to a float is a potential. Two optional methods make it
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 
-from dshapley.errors import FitError, InputError
+from dshapley.errors import DShapleyWarning, FitError, InputError
 from dshapley.identity import Plain, plain
-from dshapley.learners import Learner, Query, Refit, learner
+from dshapley.learners import Fast, Learner, Query, Refit, learner
 from dshapley.learners.refit import is_classifier
 from dshapley.metrics import Metric, as_metric
 from dshapley.points import Array, Bundles, Floats, Points, as_points
@@ -31,6 +32,9 @@ __all__ = [
     "potential",
     "seeded",
 ]
+
+
+Path: TypeAlias = Literal["auto", "fast", "refit"]
 
 
 class Potential(Protocol):
@@ -105,17 +109,12 @@ class ModelPotential:
         """What each trained model is asked."""
         assert self.test.y is not None
         classes = np.unique(self.test.y) if self.classification else None
-        return Query(self.test.X, self.test.y, self.metric.output, classes)
-
-    @cached_property
-    def _targets(self) -> Array:
-        return self.query.targets()
+        return Query(self.test, self.metric, classes)
 
     def _scores(self, S: Points, Z: Points | Bundles) -> Floats:
         if S.y is None:
             raise InputError("these points have no labels, and a model needs them")
-        blocks = self.learner.outputs(S, Z, self.query, self.seed)
-        scores = np.concatenate([self.metric.score(self._targets, block) for block in blocks])
+        scores = self.learner.scores(S, Z, self.query, self.seed)
         if len(S) == 0 and self.empty is not None:
             scores[0] = self.empty
         if not np.isfinite(scores).all():
@@ -128,8 +127,7 @@ class ModelPotential:
         """U(empty): `empty` where it was given, else the score of a predictor without features."""
         if self.empty is not None:
             return self.empty
-        constant = self.query.constant(self.query.y)
-        return float(self.metric.score(self._targets, constant)[0])
+        return float(self.query.score(self.query.constant(self.query.y))[0])
 
     def describe(self) -> dict[str, Any]:
         """What identifies U, readable, for a run's manifest."""
@@ -158,6 +156,7 @@ def potential(
     metric: str | Metric | Callable[[Array, Array], float] | None = None,
     empty: float | None = None,
     min_rows: int = 1,
+    path: Path = "auto",
 ) -> ModelPotential:
     """The potential U(S) = metric, on `test`, of `estimator` trained on S.
 
@@ -180,6 +179,11 @@ def potential(
     min_rows
         Smaller sets are not fitted: they get the constant predictor of their own labels. For
         estimators that cannot be trained on a handful of rows.
+    path
+        "fast": without retraining, exactly; an error where that is not possible. "refit": train
+        on S and on every S + z. "auto": fast where possible, with a warning where only the
+        estimator's parameters stand in the way. Floats of any size are computed in double
+        precision on the fast path.
 
     Examples
     --------
@@ -194,8 +198,8 @@ def potential(
         raise InputError("test: a model is scored on labels: give y")
     if empty is not None and not np.isfinite(empty):
         raise InputError(f"empty = {empty}: U(empty) must be a number")
-    chosen = learner(estimator)
-    if isinstance(chosen, Refit):
+    chosen = _learner(estimator, path)
+    if isinstance(chosen, Refit | Fast):
         chosen = replace(chosen, min_rows=min_rows)
     classification = is_classifier(estimator)
     if metric is None:
@@ -204,6 +208,21 @@ def potential(
     _check_metric(U.metric, estimator, test.y, classification=classification)
     U.check(test, name="test")
     return U
+
+
+def _learner(estimator: Any, path: Path) -> Learner:
+    if path not in ("auto", "fast", "refit"):
+        raise InputError(f"path = {path!r}: it is 'auto', 'fast' or 'refit'")
+    if path == "refit":
+        return Refit(estimator)
+    chosen = learner(estimator)
+    if isinstance(chosen, Refit):
+        if path == "fast":
+            reason = chosen.reason or f"no fast learner knows {type(estimator).__name__}"
+            raise InputError(f"path = 'fast' is not possible. {reason}")
+        if chosen.reason:
+            warnings.warn(f"slow path: {chosen.reason}", DShapleyWarning, stacklevel=3)
+    return chosen
 
 
 @dataclass(frozen=True, eq=False)

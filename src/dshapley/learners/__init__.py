@@ -1,11 +1,13 @@
 """Learners: trained on S, and on S with each z of Z added, what do you predict?
 
-One file a family. `learner(estimator)` picks by the estimator's type; refitting serves every
-estimator that no other learner knows. Register one of your own with
-`@dshapley.learner.register(YourEstimator)`.
+`learner(estimator)` picks by the estimator's type: a family that needs no retraining (one file
+each), or refitting, which serves every estimator that no family knows. Register one of your own
+with `@dshapley.learner.register(YourEstimator)`.
 """
 
-from dshapley.learners.protocol import Learner, Query, learner
+from dshapley.learners.choice import learner
+from dshapley.learners.fast import Fast
+from dshapley.learners.protocol import Learner, Query
 from dshapley.learners.refit import Refit
 
-__all__ = ["Learner", "Query", "Refit", "learner"]
+__all__ = ["Fast", "Learner", "Query", "Refit", "learner"]

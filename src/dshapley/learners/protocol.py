@@ -1,29 +1,52 @@
-"""What is asked of a learner, and which learner answers for an estimator."""
+"""What is asked of a learner."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import singledispatch
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
-from dshapley.metrics import Output
+from dshapley.metrics import Metric, Output
 from dshapley.points import Array, Bundles, Floats, Points, Table
 
-__all__ = ["Learner", "Query", "learner"]
+__all__ = ["Learner", "Query"]
 
 
 @dataclass(frozen=True, eq=False)
 class Query:
-    """What is asked of each trained model: an output of one kind for the rows of a test set."""
+    """What is asked of each trained model: its score, by one metric, on a test set."""
 
-    X: Table
-    y: Array
-    output: Output
+    test: Points
+    metric: Metric
     classes: Array | None
     """The test set's classes, sorted; None for regression."""
+
+    @property
+    def X(self) -> Table:
+        """The rows of the test set."""
+        return self.test.X
+
+    @property
+    def y(self) -> Array:
+        """Their labels."""
+        assert self.test.y is not None
+        return self.test.y
+
+    @property
+    def output(self) -> Output:
+        """The kind of output that the metric wants."""
+        return self.metric.output
+
+    def score(self, outputs: Array) -> Floats:
+        """One score for each row of outputs, of the kind that the metric wants."""
+        return self.metric.score(self.targets, outputs)
+
+    @cached_property
+    def numbers(self) -> Floats:
+        """X as numbers, for learners that compute with it."""
+        return np.ascontiguousarray(self.X, dtype=np.float64)
 
     def codes(self, labels: Array) -> Array:
         """The position of each label in `classes`, -1 where it is not there."""
@@ -31,12 +54,13 @@ class Query:
         where = np.searchsorted(self.classes, labels).clip(max=len(self.classes) - 1)
         return np.where(self.classes[where] == labels, where, -1)
 
+    @cached_property
     def targets(self) -> Array:
         """The y that the metric compares with: codes, or as given for plain predictions."""
         return self.y if self.output == "prediction" else self.codes(self.y)
 
     def spread(self, labels: Array, columns: Array, *, fill: float) -> Array:
-        """`columns` (n, len(labels)) moved to the places of their labels, `fill` elsewhere.
+        """`columns` (..., len(labels)) moved to the places of their labels, `fill` elsewhere.
 
         Labels that the test set lacks get columns of their own behind its classes.
         """
@@ -44,8 +68,8 @@ class Query:
         codes = self.codes(labels)
         unknown = codes < 0
         codes[unknown] = len(self.classes) + np.arange(unknown.sum())
-        wide = np.full((len(columns), len(self.classes) + unknown.sum()), fill)
-        wide[:, codes] = columns
+        wide = np.full((*columns.shape[:-1], len(self.classes) + unknown.sum()), fill)
+        wide[..., codes] = columns
         return wide
 
     def constant(self, y: Array) -> Array:
@@ -69,11 +93,12 @@ class Query:
 class Learner(Protocol):
     """A learning algorithm, as the potential sees it."""
 
-    def outputs(self, S: Points, Z: Points | Bundles, query: Query, seed: int) -> Iterator[Array]:
-        """Blocks of rows: the outputs trained on S, then those trained on S + z for each z.
+    def scores(self, S: Points, Z: Points | Bundles, query: Query, seed: int) -> Floats:
+        """The score trained on S, then the one trained on S + z for each z.
 
-        Trained on nothing, a learner answers `query.constant(query.y)`; on one class,
-        `query.constant(S.y)`. Equal (S, z, seed) give equal rows.
+        Trained on nothing, a learner's outputs are `query.constant(query.y)`; on one class,
+        `query.constant(S.y)`. `query.score` makes scores of outputs. Equal (S, z, seed) give
+        equal scores.
         """
         ...
 
@@ -84,11 +109,3 @@ class Learner(Protocol):
     def accepts_nan(self) -> bool:
         """Whether missing values may stay in X."""
         ...
-
-
-@singledispatch
-def learner(estimator: Any) -> Learner:
-    """The learner that answers for `estimator`: refitting, unless its type is registered."""
-    from dshapley.learners.refit import Refit
-
-    return Refit(estimator)

@@ -12,17 +12,21 @@ import numpy as np
 
 from dshapley.errors import FitError, InputError
 from dshapley.learners.protocol import Query
-from dshapley.points import Array, Bundles, Points
+from dshapley.points import Array, Bundles, Floats, Points
 
-__all__ = ["Refit", "is_classifier"]
+__all__ = ["Refit", "described", "is_classifier", "training_sets"]
 
 
 @dataclass(frozen=True)
 class Refit:
-    """Refitting. A set of fewer than `min_rows` rows gets the constant predictor of its labels."""
+    """Refitting. A set of fewer than `min_rows` rows gets the constant predictor of its labels.
+
+    `reason` says why it is refitted although a fast learner knows estimators of this type.
+    """
 
     estimator: Any
     min_rows: int = 1
+    reason: str = ""
 
     def __post_init__(self) -> None:
         # Only fit is asked for: some estimators get their predict by being fitted.
@@ -35,22 +39,13 @@ class Refit:
             name = self.estimator.__name__
             raise InputError(f"{name} is a class: give an estimator, {name}()")
 
-    def outputs(self, S: Points, Z: Points | Bundles, query: Query, seed: int) -> Iterator[Array]:
-        """One block of one row for S, then one for each z, each from a fresh fit."""
+    def scores(self, S: Points, Z: Points | Bundles, query: Query, seed: int) -> Floats:
+        """The score of a fresh fit on S, then of one for each z."""
         template = _seeded(self.estimator, seed)
         if query.output == "score":
             _one_score_a_class(template)
-        yield self._row(template, S, query, seed)
-        if isinstance(Z, Bundles):
-            for bundle in Z:
-                yield self._row(template, S + bundle, query, seed)
-            return
-        # One join for all z; after it a training set is a cheap take.
-        joined = S + Z
-        index = np.arange(len(S) + 1)
-        for row in range(len(S), len(joined)):
-            index[-1] = row
-            yield self._row(template, joined.take(index), query, seed)
+        rows = (self._row(template, T, query, seed) for T in training_sets(S, Z))
+        return np.concatenate([query.score(row) for row in rows])
 
     def _row(self, template: Any, T: Points, query: Query, seed: int) -> Array:
         if len(T) == 0:
@@ -66,19 +61,8 @@ class Refit:
 
     def describe(self) -> dict[str, Any]:
         """The estimator's type and parameters."""
-        kind = type(self.estimator)
-        described = {
-            "estimator": f"{kind.__module__}.{kind.__qualname__}",
-            "path": "refit",
-            "min_rows": self.min_rows,
-        }
-        if hasattr(self.estimator, "get_params"):
-            for name, value in sorted(self.estimator.get_params(deep=True).items()):
-                if not _is_random_state(name):  # each draw sets its own
-                    described[f"estimator.{name}"] = value
-        else:
-            described["estimator.contents"] = [self.estimator]
-        return described
+        why = {"path.reason": self.reason} if self.reason else {}
+        return {"path": "refit", **why, "min_rows": self.min_rows, **described(self.estimator)}
 
     def accepts_nan(self) -> bool:
         """Whether missing values may reach the estimator: unless it is known to refuse them.
@@ -94,6 +78,32 @@ class Refit:
             self.estimator.get_params(deep=False)
         )
         return composed or bool(get_tags(self.estimator).input_tags.allow_nan)
+
+
+def described(estimator: Any) -> dict[str, Any]:
+    """The type and the parameters of an estimator, or else its contents."""
+    kind = type(estimator)
+    found: dict[str, Any] = {"estimator": f"{kind.__module__}.{kind.__qualname__}"}
+    if not hasattr(estimator, "get_params"):
+        return {**found, "estimator.contents": [estimator]}
+    for name, value in sorted(estimator.get_params(deep=True).items()):
+        if not _is_random_state(name):  # each draw sets its own
+            found[f"estimator.{name}"] = value
+    return found
+
+
+def training_sets(S: Points, Z: Points | Bundles) -> Iterator[Points]:
+    """S, then S + z for each z."""
+    yield S
+    if isinstance(Z, Bundles):
+        yield from (S + bundle for bundle in Z)
+        return
+    # One join for all z; after it a training set is a cheap take.
+    joined = S + Z
+    index = np.arange(len(S) + 1)
+    for row in range(len(S), len(joined)):
+        index[-1] = row
+        yield joined.take(index)
 
 
 def is_classifier(estimator: Any) -> bool:

@@ -1,0 +1,63 @@
+"""Compiled loops: numba, kept on disk so that they are compiled once."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+import numba
+
+__all__ = ["inlined", "kernel"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_FASTMATH = {"reassoc", "contract", "arcp", "nsz"}
+"""Sums in any order, so that they vectorise; infinities and NaN keep their meaning."""
+
+_LONG = 1.0
+"""Seconds after which a person wonders."""
+
+
+def kernel(function: F) -> F:
+    """`function` compiled at its first call, which says so if it took more than a second."""
+    compiled = _compiled(function)
+    first = True
+
+    @wraps(function)
+    def call(*args: Any) -> Any:
+        nonlocal first
+        if not first:
+            return compiled(*args)
+        first = False
+        start = time.perf_counter()
+        result = compiled(*args)
+        seconds = time.perf_counter() - start
+        if seconds > _LONG:
+            print(
+                f"dshapley: compiled {function.__name__} in {seconds:.1f} s; from now on it is "
+                "taken from numba's cache",
+                file=sys.stderr,
+            )
+        return result
+
+    return call  # type: ignore[return-value]
+
+
+def inlined(function: F) -> F:
+    """`function` compiled, to be called from kernels."""
+    return _njit(function, fastmath=_FASTMATH)
+
+
+def _compiled(function: F) -> F:
+    options = {"fastmath": _FASTMATH, "nogil": True, "error_model": "numpy"}
+    try:
+        return _njit(function, cache=True, **options)
+    except RuntimeError:  # no folder that numba could keep it in
+        return _njit(function, **options)
+
+
+def _njit(function: Any, **options: Any) -> Any:
+    return numba.njit(**options)(function)
