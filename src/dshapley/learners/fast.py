@@ -53,10 +53,15 @@ class Asked:
 
     X: Floats
     kind: Kind
-    n_classes: int
-    """How many classes every S + z has; 0 for numbers."""
+    classes: Array | None
+    """The labels that the codes stand for: those of every S + z, sorted. None for numbers."""
     query: Query
     """The question as it was put: for its metric, and for tables about its test set."""
+
+    @property
+    def n_classes(self) -> int:
+        """How many classes every S + z has; 0 for numbers."""
+        return 0 if self.classes is None else len(self.classes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +146,7 @@ class Fast:
         kind: Kind = "number"
         if classes is not None:
             kind = "label" if query.output == "prediction" else query.output
-        asked = Asked(query.numbers, kind, 0 if classes is None else len(classes), query)
+        asked = Asked(query.numbers, kind, classes, query)
         places = 1 + rows
         if alone:
             places = np.concatenate([[0], places])
