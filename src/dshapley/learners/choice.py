@@ -12,7 +12,9 @@ from dshapley.learners.refit import Refit
 
 __all__ = ["FAMILIES", "learner"]
 
-FAMILIES: dict[str, str] = {}
+FAMILIES: dict[str, str] = {
+    "LogisticRegression": "logistic",
+}
 """scikit-learn's estimators that need no retraining -> the module of their family."""
 
 

@@ -1,0 +1,311 @@
+"""All S + z at once to their optimum: conjugate gradients with an exact line search.
+
+See `logistic` for the equation that is solved. A pass takes two matrix products, with S and with
+its transpose; the line search needs none. A z leaves when it is near enough: as long as
+|x_i'd| <= r for all rows of S, the Hessian of S + z is at least exp(-r), so that the optimum is
+within exp(r) |gradient|.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dshapley.errors import FitError
+from dshapley.learners.kernels import inlined, kernel
+from dshapley.points import Array, Floats
+
+__all__ = ["EXACT", "Quadratic", "polished", "rough_steps"]
+
+EXACT = 1e-11
+"""How near to the optimum counts as exact, in the norm of the Hessian of S."""
+
+_PASSES = 1000
+_CROWDED = 0.75
+"""Columns that are done are taken out when fewer than this share are still at work."""
+
+
+@dataclass(frozen=True, eq=False)
+class Quadratic:
+    """S in the coordinates where its Hessian at w is the identity."""
+
+    X: Array
+    p: Array
+    """The probability of class 1 of each row, by the model of S."""
+    D: Array
+    """C p (1 - p): the weight of each row in the Hessian."""
+    gradient: Array
+    """Of S at w: zero where w is its optimum."""
+
+    @cached_property
+    def single(self) -> Quadratic:
+        """The same in single precision."""
+        return Quadratic(
+            *(part.astype(np.float32) for part in (self.X, self.p, self.D, self.gradient))
+        )
+
+    @cached_property
+    def reach(self) -> float:
+        """The largest |x_i|."""
+        return float(np.sqrt(np.einsum("ij,ij->i", self.X, self.X).max(initial=0.0)))
+
+    @cached_property
+    def constants(self) -> tuple[Any, ...]:
+        """Of the series of exp(u / 64) - 1, then 1, 2, 1/64: typed, so that none is promoted."""
+        series = [1.0 / math.factorial(j) for j in range(1, 11)]
+        return tuple(self.X.dtype.type(number) for number in (*series, 1.0, 2.0, 1.0 / 64.0))
+
+
+def rough_steps(S: Quadratic, z: Floats, f: Floats, y: Array, C: Floats) -> Floats:
+    """d for each z if S were quadratic: all but exact for a large S."""
+    a = np.empty(len(z))
+    h = np.einsum("ij,ij->i", z, z)
+    _scalars(f - z @ S.gradient, h, y.astype(np.float64), C, a)
+    return -S.gradient - a[:, np.newaxis] * z
+
+
+def polished(
+    S: Quadratic, z: Floats, f: Floats, y: Array, C: Floats, *, start: Floats, tolerance: Floats
+) -> tuple[Floats, Floats]:
+    """d for each z, and how far from w + d the optimum may be: `tolerance`, or the rounding error.
+
+    In the precision of S.
+    """
+    work = _Work.start(S, z, f, y, C, start, tolerance)
+    steps, blur = np.empty(z.shape), np.empty(len(z))
+    which = np.arange(len(z))
+    for _ in range(_PASSES):
+        work.gradients()
+        left = ~work.done
+        if not left.any() or left.mean() < _CROWDED:
+            steps[which[work.done]] = work.d[work.done]
+            blur[which[work.done]] = work.far[work.done]
+            if not left.any():
+                return steps, blur
+            work, which = work.kept(left), which[left]
+        work.advance()
+    raise FitError(
+        f"logistic regression on {len(S.X) + 1} rows did not converge for {left.sum()} of "
+        f"{len(z)} points"
+    )
+
+
+class _Work:
+    """The z still at work: one row each in every array."""
+
+    _PER_Z = (
+        "z", "f", "y", "C", "h", "tolerance", "d", "v", "U", "R", "largest", "P", "direction",
+        "slopes", "far", "done",
+    )  # fmt: skip
+
+    def __init__(self, S: Quadratic, **arrays: Array) -> None:
+        self.S = S
+        self.__dict__.update(arrays)
+
+    @classmethod
+    def start(
+        cls, S: Quadratic, z: Floats, f: Floats, y: Array, C: Floats, d: Floats, tolerance: Floats
+    ) -> _Work:
+        n, dtype = len(z), S.X.dtype
+        U = d.astype(dtype) @ S.X.T
+        work = cls(
+            S, z=z.astype(dtype), f=f, y=y.astype(np.float64), C=C,
+            h=np.einsum("ij,ij->i", z, z), tolerance=tolerance, d=d.astype(dtype),
+            v=np.einsum("ij,ij->i", z, d), U=U, R=np.empty_like(U), largest=np.empty(n),
+            P=np.zeros(z.shape, dtype), direction=np.zeros(z.shape, dtype),
+            slopes=np.zeros((n, 4)), far=np.full(n, np.inf), done=np.zeros(n, np.bool_),
+        )  # fmt: skip
+        _remainders(U, S.p, S.D, S.constants, work.R, work.largest)
+        return work
+
+    def kept(self, left: Array) -> _Work:
+        """Only those that are left."""
+        return _Work(self.S, **{name: getattr(self, name)[left] for name in self._PER_Z})
+
+    def gradients(self) -> None:
+        """Gradients, who is done, and directions to go for the others."""
+        S = self.S
+        rounding = 32.0 * float(np.finfo(S.X.dtype).eps)
+        _directions(
+            self.R @ S.X, S.gradient, self.z, self.f, self.y, self.C, self.h, self.d, self.v,
+            self.largest, S.reach, self.tolerance, rounding, self.P, self.direction, self.slopes,
+            self.far, self.done,
+        )  # fmt: skip
+
+    def advance(self) -> None:
+        """To the minimum along each direction."""
+        S = self.S
+        _search(
+            self.U, self.direction @ S.X.T, S.p, S.D, S.constants, self.f, self.y, self.C, self.d,
+            self.direction, self.v, self.slopes, self.R, self.largest, self.done,
+        )  # fmt: skip
+
+
+@inlined
+def _expm1(u: Any, c: Any) -> Any:
+    """exp(u) - 1 for |u| up to about 60, in operations that the compiler can vectorise."""
+    w = u * c[12]
+    e = w * (c[0] + w * (c[1] + w * (c[2] + w * (c[3] + w * (c[4] + w * (c[5] + w * (
+        c[6] + w * (c[7] + w * (c[8] + w * c[9])))))))))  # fmt: skip
+    for _ in range(6):
+        e = e * (e + c[11])
+    return e
+
+
+@inlined
+def _sigmoid(f: float) -> float:
+    if f >= 0.0:
+        return 1.0 / (1.0 + math.exp(-f))
+    e = math.exp(f)
+    return e / (1.0 + e)
+
+
+@kernel
+def _scalars(f: Array, h: Array, y: Array, C: Array, a: Array) -> None:
+    """a = C (s(f - a h) - y): increasing on one side, so that Newton within a bracket finds it."""
+    for i in range(len(f)):
+        low, high = (-C[i], 0.0) if y[i] > 0.5 else (0.0, C[i])
+        root = 0.5 * (low + high)
+        for _ in range(100):
+            s = _sigmoid(f[i] - root * h[i])
+            gap = root - C[i] * (s - y[i])
+            if gap > 0.0:
+                high = root
+            else:
+                low = root
+            step = gap / (1.0 + C[i] * h[i] * s * (1.0 - s))
+            following = root - step
+            if not low <= following <= high:
+                following = 0.5 * (low + high)
+            if abs(following - root) <= 1e-15 * C[i]:
+                root = following
+                break
+            root = following
+        a[i] = root
+
+
+@kernel
+def _remainders(U: Array, p: Array, D: Array, c: Any, R: Array, largest: Array) -> None:
+    """R = D (e / (1 + p e) - u) with e = exp(u) - 1: the sigmoid less its quadratic part."""
+    for i in range(U.shape[0]):
+        for j in range(U.shape[1]):
+            u = U[i, j]
+            e = _expm1(u, c)
+            R[i, j] = D[j] * (e / (c[10] + p[j] * e) - u)
+        largest[i] = np.abs(U[i]).max() if U.shape[1] else 0.0
+
+
+@kernel
+def _directions(
+    G: Array, base: Array, z: Array, f: Array, y: Array, C: Array, h: Array, d: Array, v: Array,
+    largest: Array, reach: float, tolerance: Array, rounding: float, P: Array, direction: Array,
+    slopes: Array, far: Array, done: Array,
+) -> None:  # fmt: skip
+    """Finish the gradients; who is near enough is done, the others get a conjugate direction.
+
+    Polak and Ribiere's, with the inverse of I + C s' zz' as the preconditioner.
+    """
+    for i in range(len(f)):
+        if done[i]:
+            continue
+        s = _sigmoid(f[i] + v[i])
+        pull = C[i] * (s - y[i])
+        curve = C[i] * s * (1.0 - s)
+        gg, gz, dd, old = 0.0, 0.0, 0.0, 0.0
+        for j in range(d.shape[1]):
+            g = G[i, j] + d[i, j] + base[j] + pull * z[i, j]
+            G[i, j] = g
+            gg += g * g
+            gz += g * z[i, j]
+            dd += d[i, j] * d[i, j]
+            old += g * P[i, j]
+        size, floor = math.sqrt(gg), rounding * math.sqrt(dd)
+        far[i] = (size + floor) * math.exp(min(largest[i] + 0.1, 60.0))
+        sound = far[i] * reach <= 0.1
+        if (sound and far[i] <= tolerance[i]) or size <= floor:
+            if not sound:
+                far[i] = np.inf
+            done[i] = True
+            continue
+        share = curve * gz / (1.0 + curve * h[i])
+        gp = gg - share * gz
+        before = slopes[i, 0]
+        beta = max((gp - old) / before, 0.0) if before > 0.0 else 0.0
+        downhill = 0.0
+        for j in range(d.shape[1]):
+            P[i, j] = G[i, j] - share * z[i, j]
+            direction[i, j] = beta * direction[i, j] - P[i, j]
+            downhill += G[i, j] * direction[i, j]
+        if downhill >= 0.0:
+            for j in range(d.shape[1]):
+                direction[i, j] = -P[i, j]
+        along_self, along_d, along_z, along_base = 0.0, 0.0, 0.0, 0.0
+        for j in range(d.shape[1]):
+            along_self += direction[i, j] * direction[i, j]
+            along_d += direction[i, j] * d[i, j]
+            along_base += direction[i, j] * base[j]
+            along_z += direction[i, j] * z[i, j]
+        slopes[i, 0] = gp
+        slopes[i, 1] = along_d + along_base
+        slopes[i, 2] = along_self
+        slopes[i, 3] = along_z
+
+
+@kernel
+def _search(
+    U: Array, U_along: Array, p: Array, D: Array, c: Any, f: Array, y: Array, C: Array, d: Array,
+    direction: Array, v: Array, slopes: Array, R: Array, largest: Array, done: Array,
+) -> None:  # fmt: skip
+    """Go along each direction to where the slope is a tenth of what it was: mostly one step."""
+    k = U.shape[1]
+    one = c[10]
+    typed = np.empty(1, U.dtype)  # t in the precision of S, so that nothing is promoted
+    for i in range(len(f)):
+        if done[i]:
+            continue
+        at, own, along_z = slopes[i, 1], slopes[i, 2], slopes[i, 3]
+        low, high, t = 0.0, np.inf, 1.0
+        first = 0.0
+        for j in range(k):
+            first += R[i, j] * U_along[i, j]
+        first += at + C[i] * (_sigmoid(f[i] + v[i]) - y[i]) * along_z
+        for _ in range(30):
+            typed[0] = t
+            step = typed[0]
+            slope, curve = one - one, one - one
+            for j in range(k):
+                along = U_along[i, j]
+                u = U[i, j] + step * along
+                e = _expm1(u, c)
+                under = one / (one + p[j] * e)
+                rest = D[j] * (e * under - u)
+                R[i, j] = rest
+                slope += rest * along
+                curve += D[j] * e * (one - p[j] - p[j] * (one + p[j] * e)) * under * under * (
+                    along * along
+                )
+            s = _sigmoid(f[i] + v[i] + t * along_z)
+            total = slope + at + t * own + C[i] * (s - y[i]) * along_z
+            if abs(total) <= 0.1 * abs(first):
+                break
+            if total > 0.0:
+                high = t
+            else:
+                low = t
+            bend = curve + own + C[i] * s * (1.0 - s) * along_z * along_z
+            following = t - total / bend
+            if not low < following < high:
+                following = 0.5 * (low + high) if high < np.inf else 2.0 * t
+            t = following
+        typed[0] = t
+        step = typed[0]
+        for j in range(k):
+            U[i, j] += step * U_along[i, j]
+        largest[i] = np.abs(U[i]).max() if k else 0.0
+        for j in range(d.shape[1]):
+            d[i, j] += step * direction[i, j]
+        v[i] += t * along_z
