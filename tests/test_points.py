@@ -1,5 +1,8 @@
 """Points and bundles: rows that keep their labels, names and types wherever they are moved."""
 
+import pickle
+
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -384,6 +387,64 @@ def test_changes_are_told_apart():
     for changes in (changed_arrays(), changed_frames()):
         prints = [points.fingerprint() for points in changes.values()]
         assert len(set(prints)) == len(prints)
+
+
+# --- where rows come from
+
+
+@BOTH
+def test_taken_rows_know_where_they_come_from(make):
+    points = make()
+    assert points.source is None
+    for index, places in [
+        ([2, 0, 2], [2, 0, 2]),
+        ([-1, 1], [3, 1]),
+        (slice(1, None, 2), [1, 3]),
+        (slice(-2, None), [2, 3]),
+        ([True, False, False, True], [0, 3]),
+        ([], []),
+    ]:
+        root, found = points.take(index).source
+        assert root is points
+        assert found.tolist() == places
+
+
+def test_rows_taken_twice_come_from_the_first_points():
+    points = array_points()
+    for index in ([2, 0, -1], slice(None, None, -2)):
+        once = points.take([3, 1, 2, 2])
+        root, places = once.take(index).source
+        assert root is points
+        assert same(points.take(places), once.take(index))
+    rng = np.random.default_rng(0)
+    root, places = points.sample(9, rng).source
+    assert root is points
+    assert len(places) == 9
+
+
+def test_joined_and_pickled_points_come_from_nowhere():
+    points = array_points()
+    few = points.take([1])
+    assert (few + few).source is None
+    back = pickle.loads(pickle.dumps(few))
+    assert back.source is None
+    assert same(back, few)
+    large = Points(np.zeros((100_000, 2)))
+    assert len(pickle.dumps(large.take([0]))) < 5_000
+
+
+def test_a_key_tells_contents_apart_and_survives_pickling():
+    points = array_points()
+    assert points.key == array_points().key
+    assert len({points.key, *(other.key for other in changed_arrays().values())}) == 10
+    back = pickle.loads(pickle.dumps(points))
+    assert back.__dict__["key"] == points.key  # it need not be made again
+
+
+def test_a_key_does_not_change_what_identifies_an_object():
+    fresh, used = array_points(), array_points()
+    assert used.key
+    assert joblib.hash([fresh]) == joblib.hash([used])
 
 
 # --- bundles

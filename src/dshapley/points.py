@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -49,6 +50,11 @@ class Points:
     X: Table
     y: Array | None
     ids: Array
+    source: tuple[Points, Array] | None = field(repr=False)
+    """Where rows were taken from: points that were not taken themselves, and places in them.
+
+    For tables that learners keep. Not pickled: a few rows must not bring all of a database along.
+    """
 
     def __init__(self, X: Any, y: Any = None, ids: Any = None) -> None:
         table = _table(X)
@@ -61,18 +67,25 @@ class Points:
         names = _names(ids)
         if len(names) != n:
             raise InputError(f"X has {n} rows but there are {len(names)} ids: give one id for each")
-        self._set(table, labels, names)
+        self._set(table, labels, names, None)
 
-    def _set(self, X: Table, y: Array | None, ids: Array) -> None:
-        for name, part in (("X", X), ("y", y), ("ids", ids)):
+    def _set(
+        self, X: Table, y: Array | None, ids: Array, source: tuple[Points, Array] | None
+    ) -> None:
+        for name, part in (("X", X), ("y", y), ("ids", ids), ("source", source)):
             object.__setattr__(self, name, part)
 
     @classmethod
-    def _trusted(cls, X: Table, y: Array | None, ids: Array) -> Points:
+    def _trusted(
+        cls, X: Table, y: Array | None, ids: Array, source: tuple[Points, Array] | None = None
+    ) -> Points:
         """Points from parts of points: already checked, and made by the thousand."""
         points = object.__new__(cls)
-        points._set(X, y, ids)
+        points._set(X, y, ids, source)
         return points
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "source": None, "key": self.key}
 
     def __len__(self) -> int:
         return len(self.X)
@@ -94,7 +107,15 @@ class Points:
         """The rows at `index`, in that order; an index may repeat. Or those of a mask."""
         where = index if isinstance(index, slice) else _positions(index, len(self))
         X = self.X[where] if isinstance(self.X, np.ndarray) else self.X.iloc[where]
-        return Points._trusted(X, None if self.y is None else self.y[where], self.ids[where])
+        y = None if self.y is None else self.y[where]
+        return Points._trusted(X, y, self.ids[where], self._taken(where))
+
+    def _taken(self, where: Array | slice) -> tuple[Points, Array]:
+        if self.source is not None:
+            return self.source[0], self.source[1][where]
+        if isinstance(where, slice):
+            return self, np.arange(*where.indices(len(self)))
+        return self, where % max(len(self), 1)  # a place may be counted from the end
 
     def sample(self, n: int, rng: np.random.Generator) -> Points:
         """`n` independent rows, with replacement: a draw from the empirical distribution."""
@@ -106,6 +127,11 @@ class Points:
         if isinstance(self.X, np.ndarray):
             return [str(j) for j in range(self.X.shape[1])]
         return [str(name) for name in self.X.columns]
+
+    @cached_property
+    def key(self) -> str:
+        """The fingerprint, made once: it is pickled too, for tables that workers keep."""
+        return self.fingerprint()
 
     def fingerprint(self) -> str:
         """A digest of X and y: equal data, equal fingerprint (ids are names and do not count)."""

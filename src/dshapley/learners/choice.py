@@ -13,6 +13,18 @@ from dshapley.learners.refit import Refit
 __all__ = ["FAMILIES", "learner"]
 
 FAMILIES: dict[str, str] = {
+    "BernoulliNB": "naive_bayes",
+    "GaussianNB": "naive_bayes",
+    "LinearDiscriminantAnalysis": "discriminant",
+    "QuadraticDiscriminantAnalysis": "quadratic",
+    "NearestCentroid": "centroid",
+    "MultinomialNB": "naive_bayes",
+    "KNeighborsClassifier": "nearest",
+    "KNeighborsRegressor": "nearest",
+    "KernelRidge": "kernel_ridge",
+    "LinearRegression": "ridge",
+    "Ridge": "ridge",
+    "RidgeClassifier": "ridge",
     "LogisticRegression": "logistic",
 }
 """scikit-learn's estimators that need no retraining -> the module of their family."""

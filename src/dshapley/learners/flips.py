@@ -9,7 +9,9 @@ double.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +19,7 @@ from numpy.typing import NDArray
 from dshapley.learners.kernels import kernel
 from dshapley.points import Array, Floats
 
-__all__ = ["Flips"]
+__all__ = ["Beyond", "Flips"]
 
 _BLOCK = 128
 """Models multiplied out together: those of about the same |d_z|."""
@@ -26,6 +28,16 @@ _WIDE = 0.5
 """Where more than this share of the rows can flip, all are multiplied out, in their own order."""
 
 _EPSILON = float(np.finfo(np.float32).eps) / 2
+
+
+@dataclass(frozen=True, eq=False)
+class Beyond:
+    """Steps out of the coordinates of T: in one direction for each model."""
+
+    directions: Floats
+    """(r, q) of the q further coordinates of the test rows."""
+    far: Floats
+    """(r, c) how far along them."""
 
 
 class Flips:
@@ -38,158 +50,195 @@ class Flips:
         first of the largest.
     T
         (n, p) the test rows, in coordinates where all |d_z| are as small as they can be.
+    lengths
+        (n, c) for more than two classes: the lead of a row's label over each class shrinks by no
+        more than this times the length of the step. By default twice |t_j|.
+    beyond
+        (n, q) further coordinates of the test rows, for `Beyond`.
     """
 
-    def __init__(self, f: Floats, T: Floats) -> None:
-        norms = np.sqrt(np.einsum("ij,ij->i", T, T))
-        self.base, gap = _two(f) if f.ndim == 1 else _many(f)
+    def __init__(
+        self, f: Floats, T: Floats, lengths: Floats | None = None, beyond: Floats | None = None
+    ) -> None:
+        beyond = np.empty((len(T), 0)) if beyond is None else beyond
+        norms = np.sqrt(np.einsum("ij,ij->i", T, T) + np.einsum("ij,ij->i", beyond, beyond))
+        if f.ndim == 1:
+            self.base, lead = (f > 0.0).astype(np.int8), np.abs(f)[:, np.newaxis]
+            lengths = norms[:, np.newaxis]
+        else:
+            self.base = f.argmax(axis=1).astype(np.int8)
+            lead = f.max(axis=1, keepdims=True) - f
+            np.put_along_axis(lead, self.base[:, np.newaxis].astype(np.int64), np.inf, axis=1)
+            if lengths is None:
+                lengths = np.repeat(2.0 * norms[:, np.newaxis], f.shape[1], axis=1)
         with np.errstate(divide="ignore", invalid="ignore"):
-            reach = np.where(norms > 0.0, gap / norms, np.inf)
+            reach = np.where(lengths > 0.0, lead / lengths, np.inf).min(axis=1)
         order = np.argsort(reach, kind="stable")
         self.reach = reach[order]
-        """|f_j| / |t_j|, rising: a model with |d_z| below the first flips nothing."""
-        self._all = _Rows(f, T, norms, np.arange(len(f)))
-        self._near = _Rows(f[order], T[order], norms[order], order)
+        """The length of a step that could flip each row, rising."""
+        self._all = _Rows(f, T, norms, lengths.max(axis=1), beyond, np.arange(len(f)))
+        self._near = self._all.take(order)
 
     def labels(
-        self, steps: Floats, blur: Floats | None = None
+        self,
+        steps: Floats,
+        blur: Floats | None = None,
+        lengths: Floats | None = None,
+        beyond: Beyond | None = None,
     ) -> tuple[NDArray[np.int8], Floats]:
         """(r, n) labels for the steps d_z, (r, p) or (r, c, p), and how far the nearest flip is.
 
         Where this gap is at most `blur`, a step that far from d_z could have another label. Gaps
-        that are clearly larger are not looked at and come back as infinite.
+        that are clearly larger are not looked at and come back as infinite. `lengths` are those
+        of the steps, by default |d_z|, for more classes the largest of their norms.
         """
         r = len(steps)
         labels = np.empty((r, len(self.base)), dtype=np.int8)
         gaps = np.full(r, np.inf)
         blur = np.zeros(r) if blur is None else blur
-        # A class overtakes another by the difference of their steps, at most twice the larger.
-        sizes = np.sqrt((steps**2).sum(axis=-1))
-        spread = sizes if steps.ndim == 2 else 2.0 * sizes.max(axis=1)
-        rounding = (steps.shape[-1] + 5) * _EPSILON * spread
-        order = np.argsort(spread + blur, kind="stable")
-        single = steps.astype(np.float32)
+        beyond = Beyond(np.empty((r, 0)), np.zeros((r, 1))) if beyond is None else beyond
+        squares = (steps**2).sum(axis=-1)
+        if steps.ndim == 3:
+            squares = (squares + beyond.far**2).max(axis=1)
+        norms = np.sqrt(squares)
+        farthest = (norms if lengths is None else lengths) + blur
+        n_terms = steps.shape[-1] + beyond.directions.shape[1] + 6
+        rounding = 2.0 * n_terms * _EPSILON * norms
+        order = np.argsort(farthest, kind="stable")
         for start in range(0, r, _BLOCK):
             some = order[start : start + _BLOCK]
-            farthest = (spread + blur)[some].max()
-            width = int(np.searchsorted(self.reach, farthest, side="right"))
-            rows, width = (
-                (self._all, len(self.base)) if width > _WIDE * len(self.base)
-                else (self._near, width)
-            )  # fmt: skip
-            flat = single[some].reshape(-1, steps.shape[-1]) @ rows.single[:width].T
-            products = flat.reshape(*single[some].shape[:-1], width)
-            relabel = _relabel_two if steps.ndim == 2 else _relabel_many
+            width = int(np.searchsorted(self.reach, farthest[some].max(), side="right"))
+            rows = self._near
+            if width > _WIDE * len(self.base):
+                rows, width = self._all, len(self.base)
+            relabel: Any = _relabel_two if steps.ndim == 2 else _relabel_many
             relabel(
-                labels, gaps, some, products, rows.f, rows.f_single, rows.norms,
-                rows.norms_single, rows.place, rows is self._all, self.base, rows.T, steps,
+                labels, gaps, some, *rows.products(steps[some], beyond.directions[some], width),
+                *rows.parts, rows is self._all, self.base, steps, beyond.directions, beyond.far,
                 rounding, blur,
             )  # fmt: skip
         return labels, gaps
 
 
+@dataclass(frozen=True, eq=False)
 class _Rows:
     """Test rows in some order, in single and in double precision."""
 
-    def __init__(self, f: Floats, T: Floats, norms: Floats, place: Array) -> None:
-        self.f, self.T, self.norms, self.place = f, T, norms, place
+    f: Floats
+    T: Floats
+    norms: Floats
+    lengths: Floats
+    beyond: Floats
+    place: Array
+
+    def take(self, order: Array) -> _Rows:
+        parts = (self.f, self.T, self.norms, self.lengths, self.beyond, self.place)
+        return _Rows(*(part[order] for part in parts))
 
     @cached_property
-    def single(self) -> NDArray[np.float32]:
-        return self.T.astype(np.float32)
+    def single(self) -> tuple[Array, Array]:
+        return self.T.astype(np.float32), self.beyond.astype(np.float32)
 
     @cached_property
-    def f_single(self) -> NDArray[np.float32]:
-        return self.f.astype(np.float32)
+    def parts(self) -> tuple[Array, ...]:
+        """What the kernels ask for; decision values one class after the other."""
+        single = [np.ascontiguousarray(part.T, np.float32) for part in (self.f, self.norms)]
+        lengths = self.lengths.astype(np.float32)
+        return self.f, *single, lengths, self.place, self.T, self.beyond
 
-    @cached_property
-    def norms_single(self) -> NDArray[np.float32]:
-        return self.norms.astype(np.float32)
-
-
-def _two(f: Floats) -> tuple[NDArray[np.int8], Floats]:
-    return (f > 0.0).astype(np.int8), np.abs(f)
-
-
-def _many(f: Floats) -> tuple[NDArray[np.int8], Floats]:
-    best_two = np.partition(f, -2, axis=1)[:, -2:]
-    return f.argmax(axis=1).astype(np.int8), best_two[:, 1] - best_two[:, 0]
+    def products(self, steps: Floats, directions: Floats, width: int) -> tuple[Array, Array]:
+        """Of the first `width` rows with the steps, and with their directions beyond."""
+        T, beyond = self.single
+        flat = steps.reshape(-1, steps.shape[-1]).astype(np.float32) @ T[:width].T
+        out = directions.astype(np.float32) @ beyond[:width].T
+        return flat.reshape(*steps.shape[:-1], width), out
 
 
 @kernel
 def _relabel_two(
-    labels: Array, gaps: Array, some: Array, products: Array, f: Array, f_single: Array,
-    norms: Array, norms_single: Array, place: Array, in_place: bool, base: Array, T: Array,
-    steps: Array, rounding: Array, blur: Array,
+    labels: Array, gaps: Array, some: Array, products: Array, out: Array, f: Array,
+    f_single: Array, norms: Array, lengths: Array, place: Array, T: Array, beyond: Array,
+    in_place: bool, base: Array, steps: Array, directions: Array, far: Array, rounding: Array,
+    blur: Array,
 ) -> None:  # fmt: skip
     zero = np.float32(0.0)
     for i in range(len(some)):
         z = some[i]
-        near = np.float32(rounding[z] + blur[z])
+        rounded, blurred = np.float32(rounding[z]), np.float32(blur[z])
         n_near = 0
         if in_place:
             for j in range(products.shape[1]):
                 value = f_single[j] + products[i, j]
                 labels[z, j] = value > zero
-                n_near += abs(value) <= norms_single[j] * near
+                n_near += abs(value) <= norms[j] * rounded + lengths[j] * blurred
         else:
             labels[z] = base
             for j in range(products.shape[1]):
                 value = f_single[j] + products[i, j]
                 labels[z, place[j]] = value > zero
-                n_near += abs(value) <= norms_single[j] * near
+                n_near += abs(value) <= norms[j] * rounded + lengths[j] * blurred
         if n_near == 0:
             continue
         for j in range(products.shape[1]):
-            if abs(f_single[j] + products[i, j]) <= norms_single[j] * near:
-                exact = f[j]
+            value = np.float64(f_single[j] + products[i, j])
+            if abs(value) > norms[j] * rounded + lengths[j] * blurred:
+                continue
+            if abs(value) <= norms[j] * rounded:
+                value = f[j]
                 for p in range(T.shape[1]):
-                    exact += T[j, p] * steps[z, p]
-                labels[z, place[j]] = exact > 0.0
-                gaps[z] = min(gaps[z], abs(exact) / norms[j])
+                    value += T[j, p] * steps[z, p]
+                labels[z, place[j]] = value > 0.0
+            gaps[z] = min(gaps[z], abs(value) / lengths[j])
 
 
 @kernel
 def _relabel_many(
-    labels: Array, gaps: Array, some: Array, products: Array, f: Array, f_single: Array,
-    norms: Array, norms_single: Array, place: Array, in_place: bool, base: Array, T: Array,
-    steps: Array, rounding: Array, blur: Array,
+    labels: Array, gaps: Array, some: Array, products: Array, out: Array, f: Array,
+    f_single: Array, norms: Array, lengths: Array, place: Array, T: Array, beyond: Array,
+    in_place: bool, base: Array, steps: Array, directions: Array, far: Array, rounding: Array,
+    blur: Array,
 ) -> None:  # fmt: skip
     n_classes, width = products.shape[1], products.shape[2]
     best, second = np.empty(width, np.float32), np.empty(width, np.float32)
     which = np.empty(width, np.int8)
-    values = np.empty(n_classes)
     for i in range(len(some)):
         z = some[i]
-        near = np.float32(rounding[z] + blur[z])
-        n_near = 0
-        for j in range(width):
-            best[j] = f_single[j, 0] + products[i, 0, j]
-            second[j] = -np.inf
-            which[j] = 0
-        for c in range(1, n_classes):
+        rounded, blurred = np.float32(rounding[z]), np.float32(blur[z])
+        for c in range(n_classes):
+            along = np.float32(far[z, c if far.shape[1] > 1 else 0])
             for j in range(width):
-                value = f_single[j, c] + products[i, c, j]
-                second[j] = max(second[j], min(best[j], value))
-                which[j] = c if value > best[j] else which[j]
-                best[j] = max(best[j], value)
+                value = f_single[c, j] + products[i, c, j] + along * out[i, j]
+                if c == 0:
+                    best[j], second[j], which[j] = value, -np.inf, 0
+                else:
+                    second[j] = max(second[j], min(best[j], value))
+                    which[j] = c if value > best[j] else which[j]
+                    best[j] = max(best[j], value)
+        n_near = 0
         if not in_place:
             labels[z] = base
         for j in range(width):
             labels[z, place[j]] = which[j]
-            n_near += best[j] - second[j] <= norms_single[j] * near
+            n_near += best[j] - second[j] <= norms[j] * rounded + lengths[j] * blurred
         if n_near == 0:
             continue
         for j in range(width):
-            if best[j] - second[j] <= norms_single[j] * near:
+            lead = float(best[j] - second[j])
+            if lead > norms[j] * rounded + lengths[j] * blurred:
+                continue
+            if lead <= norms[j] * rounded:
                 top, runner_up = -np.inf, -np.inf
+                across = 0.0
+                for q in range(beyond.shape[1]):
+                    across += beyond[j, q] * directions[z, q]
                 for c in range(n_classes):
-                    values[c] = f[j, c]
+                    value = f[j, c] + across * far[z, c if far.shape[1] > 1 else 0]
                     for p in range(T.shape[1]):
-                        values[c] += T[j, p] * steps[z, c, p]
-                    if values[c] > top:
-                        top, runner_up = values[c], top
+                        value += T[j, p] * steps[z, c, p]
+                    if value > top:
+                        top, runner_up = value, top
                         labels[z, place[j]] = c
-                    elif values[c] > runner_up:
-                        runner_up = values[c]
-                gaps[z] = min(gaps[z], (top - runner_up) / norms[j])
+                    elif value > runner_up:
+                        runner_up = value
+                lead = top - runner_up
+            gaps[z] = min(gaps[z], lead / lengths[j])

@@ -27,12 +27,22 @@ from scipy.special import expit
 from dshapley.errors import FitError
 from dshapley.learners.fast import Asked, Family, Sample, UnsupportedError
 from dshapley.learners.flips import Flips
-from dshapley.learners.polish import EXACT, Quadratic, polished, rough_steps
+from dshapley.learners.polish import (
+    EXACT,
+    Quadratic,
+    Steps,
+    first_steps,
+    polished,
+    sure_labels,
+)
+from dshapley.learners.softmax import Softmax
 from dshapley.points import Array, Floats
 
 __all__ = ["class_weights", "family"]
 
 _NEWTON_STEPS = 200
+_FAIR = 1e-5
+"""The Newton decrement at an optimum where rounding lets it fall no further: badly scaled data."""
 
 
 def family(estimator: Any) -> Family:
@@ -72,29 +82,36 @@ class Logistic:
     class_weight: Any
 
     def outputs(self, S: Sample, Z: Sample, asked: Asked) -> Iterator[Array]:
-        """Blocks of rows: trained on S, if it has both classes, then on S + z for each z."""
+        """Blocks of rows: trained on S, if it has every class, then on S + z for each z."""
         assert asked.classes is not None
-        labels = asked.classes
-        X, T = self._rows(S.X), self._rows(asked.X)
-        counts = np.bincount(S.y, minlength=2)
+        labels, c = asked.classes, asked.n_classes
+        counts = np.bincount(S.y, minlength=c)
 
         @cache
-        def base(c: int | None) -> _Base:
-            """S as it stands in S + z for a z of class c."""
-            with_z = counts + (np.arange(2) == c)
+        def base(z_class: int | None) -> _Base | Softmax:
+            """S as it stands in S + z for a z of this class."""
+            with_z = counts + (np.arange(c) == z_class)
             weights = self.C * class_weights(self.class_weight, with_z, labels)
-            return _base(X, S.y, weights, T, self.fit_intercept, asked.kind)
+            if c == 2:
+                X, T = self._rows(S.X), self._rows(asked.X)
+                return _base(X, S.y, weights, T, self.fit_intercept, asked.kind)
+            missing = z_class if counts.min() == 0 else None
+            return Softmax.fitted(
+                S.X, S.y, weights, asked.X, self.fit_intercept, asked.kind, Z.X, missing
+            )
 
         whole = bool(counts.all())
         if whole:
             yield base(None).alone()
-        size = block_size(len(S))
+        size = block_size(len(S) * (c if c > 2 else 1))
         for start in range(0, len(Z), size):
-            rows, y = self._rows(Z.X[start : start + size]), Z.y[start : start + size]
+            rows, y = Z.X[start : start + size], Z.y[start : start + size]
+            if c == 2:
+                rows = self._rows(rows)
             if whole and self.class_weight != "balanced":
                 yield base(None).adding(rows, y)
                 continue
-            parts = [(y == c, base(int(c)).adding(rows[y == c], y[y == c])) for c in np.unique(y)]
+            parts = [(y == a, base(int(a)).adding(rows[y == a], y[y == a])) for a in np.unique(y)]
             block = np.empty((len(y), *parts[0][1].shape[1:]), parts[0][1].dtype)
             for where, part in parts:
                 block[where] = part
@@ -108,6 +125,9 @@ class Logistic:
 class _Base:
     """The model of S, and the test rows as it sees them."""
 
+    S: tuple[Floats, Array]
+    """Its rows and classes."""
+    fit_intercept: bool
     w: Floats
     root: Floats
     """L^-1 of the Hessian LL' at w."""
@@ -125,25 +145,30 @@ class _Base:
         """The outputs of S + z for each z."""
         S = self.quadratic
         points = (rows @ self.root.T, rows @ self.w, y, self.weights[y])
-        steps = rough_steps(S, *points)
+        start = first_steps(S, *points)
         if self.kind != "label":
-            exact = np.full(len(y), EXACT)
-            steps, _ = polished(S, *points, start=steps, tolerance=exact)
-            return self._outputs(self._decisions + steps @ self._test.T)
-        rough = np.full(len(y), self._rough)
-        steps, blur = polished(S.single, *points, start=steps, tolerance=rough)
-        labels, gaps = self._flips.labels(steps, blur)
-        # Nearer than the next flip is enough; at the optimum itself nothing is left to be sure of.
-        for share in (0.1, 0.0):
-            unsure = np.flatnonzero(gaps <= blur)
-            if len(unsure) == 0:
-                break
-            steps[unsure], blur[unsure] = polished(
-                S, *(part[unsure] for part in points),
-                start=steps[unsure], tolerance=np.maximum(share * gaps[unsure], EXACT),
-            )  # fmt: skip
-            labels[unsure], gaps[unsure] = self._flips.labels(steps[unsure], blur[unsure])
-        return labels
+            steps = polished(S, *points, start=start, tolerance=np.full(len(y), EXACT))
+            outputs = self._outputs(self._decisions + steps.d @ self._test.T)
+            return self._with_lost(outputs, np.flatnonzero(np.isinf(steps.blur)), rows, y)
+
+        def solve(which: Array, start: Steps, tolerance: Floats, single: bool) -> Steps:
+            some = (part[which] for part in points)
+            return polished(S.single if single else S, *some, start=start, tolerance=tolerance)
+
+        def label(which: Array, steps: Steps) -> tuple[Array, Floats]:
+            return self._flips.labels(steps.d, steps.blur)
+
+        labels, lost = sure_labels(solve, label, start, self._flips.reach)
+        return self._with_lost(labels, lost, rows, y)
+
+    def _with_lost(self, outputs: Array, lost: Array, rows: Floats, y: Array) -> Array:
+        """Outputs with those of some z found by fitting S + z from scratch."""
+        X, classes = self.S
+        for i in lost:
+            with_z = np.vstack([X, rows[i]]), np.append(classes, y[i])
+            alone = _base(*with_z, self.weights, self.T, self.fit_intercept, self.kind)
+            outputs[i] = alone.alone()[0]
+        return outputs
 
     def _outputs(self, decisions: Floats) -> Array:
         if self.kind == "label":
@@ -164,20 +189,8 @@ class _Base:
     def _flips(self) -> Flips:
         return Flips(self._decisions, self._test)
 
-    @cached_property
-    def _rough(self) -> float:
-        """A tolerance that leaves about one label in fifty models unsure.
 
-        Models nearest to a flip are found among the rows nearest to the boundary: if ten rows lie
-        within b, about one in five hundred of a fiftieth of b.
-        """
-        reach = self._flips.reach
-        return max(0.002 * float(reach[min(10, len(reach) - 1)]), EXACT)
-
-
-def _base(
-    X: Floats, y: Array, weights: Floats, T: Floats, fit_intercept: bool, kind: str
-) -> _Base:
+def _base(X: Floats, y: Array, weights: Floats, T: Floats, fit_intercept: bool, kind: str) -> _Base:
     """The fit on S, or for S of one class the best constant with one row of the other added."""
     penalty = np.ones(X.shape[1])
     start = np.zeros(X.shape[1])
@@ -187,16 +200,15 @@ def _base(
         odds = weights * np.maximum(counts, 1)
         start[-1] = np.log(odds[1] / odds[0])
     C = weights[y]
-    if counts.all():
-        w = _optimum(X, y, C, penalty, start)
-    else:
-        w = start  # S of one class alone has no optimum: its intercept has no penalty
+    # S of one class alone has no optimum: its intercept has no penalty.
+    w = _optimum(X, y, C, penalty, start) if counts.all() else start
     f = X @ w
     p = expit(f)
     D = C * p * expit(-f)
     root = _inverse_root(_hessian(X, D, penalty))
     gradient = root @ (penalty * w + X.T @ (C * (p - y)))
-    return _Base(w, root, Quadratic(_whitened(X, root), p, D, gradient), weights, T, kind)
+    quadratic = Quadratic(_whitened(X, root), p, D, gradient)
+    return _Base((X, y), fit_intercept, w, root, quadratic, weights, T, kind)
 
 
 def _hessian(X: Floats, D: Floats, penalty: Floats) -> Floats:
@@ -231,21 +243,23 @@ def _optimum(
 
     f = X @ w
     value = loss(w, f)
-    factor, before = None, np.inf
+    factor: Any = None
+    before, was_fresh = np.inf, False
     for _ in range(_NEWTON_STEPS):
         p = expit(f)
         gradient = penalty * w + X.T @ (C * (p - y))
-        if factor is None:
+        fresh = factor is None
+        if fresh:
             H = _hessian(X, C * p * (1.0 - p), penalty)
-            factor, before = linalg.cho_factor(H, lower=True, check_finite=False), np.inf
+            factor = linalg.cho_factor(H, lower=True, check_finite=False)
         step = linalg.cho_solve(factor, gradient, check_finite=False)
-        decrement = float(np.sqrt(max(gradient @ step, 0.0)))
-        if decrement < tolerance:
+        decrement = float(np.sqrt(np.maximum(gradient @ step, 0.0)))
+        if decrement < tolerance or (was_fresh and 0.5 * before < decrement < _FAIR):
             return w
-        if decrement > 0.1 * before:
+        if not fresh and decrement > 0.1 * before:
             factor = None
             continue
-        before = decrement
+        before, was_fresh = decrement, fresh
         along, t = X @ step, 1.0
         moved = loss(w - step, f - along)
         while decrement > 1e-6 and moved > value - 0.1 * t * decrement**2 and t > 1e-8:

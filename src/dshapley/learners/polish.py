@@ -9,24 +9,54 @@ within exp(r) |gradient|.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from dshapley.errors import FitError
 from dshapley.learners.kernels import inlined, kernel
 from dshapley.points import Array, Floats
 
-__all__ = ["EXACT", "Quadratic", "polished", "rough_steps"]
+__all__ = [
+    "EXACT",
+    "PASSES",
+    "Quadratic",
+    "Steps",
+    "expm1",
+    "first_steps",
+    "polished",
+    "series",
+    "sure_labels",
+]
 
 EXACT = 1e-11
 """How near to the optimum counts as exact, in the norm of the Hessian of S."""
 
-_PASSES = 1000
+PASSES = 60
+"""What is not near enough by then is solved in another way: in double precision, or alone."""
+
 _CROWDED = 0.75
 """Columns that are done are taken out when fewer than this share are still at work."""
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """From the model of S to those of S + z."""
+
+    d: Floats
+    blur: Floats
+    """How far from there the optimum may be."""
+
+    def take(self, which: Array) -> Steps:
+        """Some of them."""
+        return Steps(self.d[which], self.blur[which])
+
+    def replaced(self, where: Array, others: Steps) -> Steps:
+        """Others in some places."""
+        d = np.where(where[:, np.newaxis], others.d, self.d)
+        return Steps(d, np.where(where, others.blur, self.blur))
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,76 +85,126 @@ class Quadratic:
 
     @cached_property
     def constants(self) -> tuple[Any, ...]:
-        """Of the series of exp(u / 64) - 1, then 1, 2, 1/64: typed, so that none is promoted."""
-        series = [1.0 / math.factorial(j) for j in range(1, 11)]
-        return tuple(self.X.dtype.type(number) for number in (*series, 1.0, 2.0, 1.0 / 64.0))
+        """For `expm1`."""
+        return series(self.X.dtype)
 
 
-def rough_steps(S: Quadratic, z: Floats, f: Floats, y: Array, C: Floats) -> Floats:
-    """d for each z if S were quadratic: all but exact for a large S."""
+def first_steps(S: Quadratic, z: Floats, f: Floats, y: Array, C: Floats) -> Steps:
+    """Those that would be exact if S were quadratic."""
     a = np.empty(len(z))
     h = np.einsum("ij,ij->i", z, z)
     _scalars(f - z @ S.gradient, h, y.astype(np.float64), C, a)
-    return -S.gradient - a[:, np.newaxis] * z
+    return Steps(-S.gradient - a[:, np.newaxis] * z, np.full(len(z), np.inf))
 
 
 def polished(
-    S: Quadratic, z: Floats, f: Floats, y: Array, C: Floats, *, start: Floats, tolerance: Floats
-) -> tuple[Floats, Floats]:
-    """d for each z, and how far from w + d the optimum may be: `tolerance`, or the rounding error.
+    S: Quadratic, z: Floats, f: Floats, y: Array, C: Floats, *, start: Steps, tolerance: Floats
+) -> Steps:
+    """The steps to the optima of S + z, as near as `tolerance` or the rounding error allows.
 
-    In the precision of S.
+    The blur of those that are not found is infinite.
     """
-    work = _Work.start(S, z, f, y, C, start, tolerance)
-    steps, blur = np.empty(z.shape), np.empty(len(z))
+    work = _Work.start(S, z, f, y, C, start.d, tolerance)
+    steps = Steps(np.empty(z.shape), np.empty(len(z)))
     which = np.arange(len(z))
-    for _ in range(_PASSES):
+    for turn in range(PASSES + 1):
         work.gradients()
+        if turn == PASSES:
+            work.far[~work.done] = np.inf
+            work.done[:] = True
         left = ~work.done
         if not left.any() or left.mean() < _CROWDED:
-            steps[which[work.done]] = work.d[work.done]
-            blur[which[work.done]] = work.far[work.done]
+            steps.d[which[work.done]] = work.d[work.done]
+            steps.blur[which[work.done]] = work.far[work.done]
             if not left.any():
-                return steps, blur
+                break
             work, which = work.kept(left), which[left]
         work.advance()
-    raise FitError(
-        f"logistic regression on {len(S.X) + 1} rows did not converge for {left.sum()} of "
-        f"{len(z)} points"
-    )
+    return steps
 
 
+def sure_labels(
+    solve: Callable[[Array, Any, Floats, bool], Any],
+    label: Callable[[Array, Any], tuple[Array, Floats]],
+    start: Any,
+    reach: Floats,
+) -> tuple[Array, Array]:
+    """The labels of all z, solved no more exactly than it takes to be sure of them.
+
+    First in single precision to where about one in seven is not sure, then those to a fraction of
+    the gap to their nearest flip, at last to the optimum in double, where nothing is left to be
+    unsure of. `solve(which, start, tolerance, single)` returns steps with their blur, `label` the
+    labels of steps and the gaps. Comes with which z were not found at all.
+    """
+    which = np.arange(len(start.d))
+    # If ten rows are within b of the boundary, about one model in seven has one within 0.015 b.
+    rough = max(0.015 * float(reach[min(10, len(reach) - 1)]), EXACT)
+    steps = solve(which, start, np.full(len(which), rough), True)
+    labels, gaps = label(which, steps)
+    for share, single in ((0.3, True), (0.1, False), (0.0, False)):
+        unsure = gaps <= steps.blur
+        if not unsure.any():
+            return labels, which[:0]
+        which, steps = which[unsure], steps.take(unsure)
+        lost = np.isinf(steps.blur)
+        steps = steps.replaced(lost, start.take(which))
+        tolerance = np.maximum(share * np.where(lost, 0.0, gaps[unsure]), EXACT)
+        steps = solve(which, steps, tolerance, single)
+        labels[which], gaps = label(which, steps)
+    return labels, which[np.isinf(steps.blur)]
+
+
+@dataclass(eq=False)
 class _Work:
     """The z still at work: one row each in every array."""
 
-    _PER_Z = (
-        "z", "f", "y", "C", "h", "tolerance", "d", "v", "U", "R", "largest", "P", "direction",
-        "slopes", "far", "done",
-    )  # fmt: skip
-
-    def __init__(self, S: Quadratic, **arrays: Array) -> None:
-        self.S = S
-        self.__dict__.update(arrays)
+    S: Quadratic
+    z: Array
+    f: Floats
+    """What the model of S says of z."""
+    y: Floats
+    C: Floats
+    h: Floats
+    """|z|^2"""
+    tolerance: Floats
+    d: Array
+    v: Floats
+    """z'd"""
+    U: Array
+    """x_i'd for all rows of S"""
+    R: Array
+    """C_i r_i(x_i'd)"""
+    largest: Floats
+    """The largest |x_i'd|."""
+    P: Array
+    """The preconditioned gradient of the pass before."""
+    direction: Array
+    slopes: Floats
+    far: Floats
+    """How far from w + d the optimum may be."""
+    done: Array
 
     @classmethod
     def start(
         cls, S: Quadratic, z: Floats, f: Floats, y: Array, C: Floats, d: Floats, tolerance: Floats
     ) -> _Work:
+        """At w + d."""
         n, dtype = len(z), S.X.dtype
         U = d.astype(dtype) @ S.X.T
-        work = cls(
+        R, largest = np.empty_like(U), np.empty(n)
+        _remainders(U, S.p, S.D, S.constants, R, largest)
+        return cls(
             S, z=z.astype(dtype), f=f, y=y.astype(np.float64), C=C,
             h=np.einsum("ij,ij->i", z, z), tolerance=tolerance, d=d.astype(dtype),
-            v=np.einsum("ij,ij->i", z, d), U=U, R=np.empty_like(U), largest=np.empty(n),
+            v=np.einsum("ij,ij->i", z, d), U=U, R=R, largest=largest,
             P=np.zeros(z.shape, dtype), direction=np.zeros(z.shape, dtype),
             slopes=np.zeros((n, 4)), far=np.full(n, np.inf), done=np.zeros(n, np.bool_),
         )  # fmt: skip
-        _remainders(U, S.p, S.D, S.constants, work.R, work.largest)
-        return work
 
     def kept(self, left: Array) -> _Work:
         """Only those that are left."""
-        return _Work(self.S, **{name: getattr(self, name)[left] for name in self._PER_Z})
+        arrays = {field.name: getattr(self, field.name)[left] for field in fields(self)[1:]}
+        return _Work(self.S, **arrays)
 
     def gradients(self) -> None:
         """Gradients, who is done, and directions to go for the others."""
@@ -145,8 +225,14 @@ class _Work:
         )  # fmt: skip
 
 
+def series(dtype: Any) -> tuple[Any, ...]:
+    """Of exp(u / 64) - 1, then 1, 2, 1/64: typed, so that nothing is promoted."""
+    terms = [1.0 / math.factorial(j) for j in range(1, 11)]
+    return tuple(np.dtype(dtype).type(number) for number in (*terms, 1.0, 2.0, 1.0 / 64.0))
+
+
 @inlined
-def _expm1(u: Any, c: Any) -> Any:
+def expm1(u: Any, c: Any) -> Any:
     """exp(u) - 1 for |u| up to about 60, in operations that the compiler can vectorise."""
     w = u * c[12]
     e = w * (c[0] + w * (c[1] + w * (c[2] + w * (c[3] + w * (c[4] + w * (c[5] + w * (
@@ -166,7 +252,7 @@ def _sigmoid(f: float) -> float:
 
 @kernel
 def _scalars(f: Array, h: Array, y: Array, C: Array, a: Array) -> None:
-    """a = C (s(f - a h) - y): increasing on one side, so that Newton within a bracket finds it."""
+    """Solve a = C (s(f - a h) - y) by Newton's method within a bracket: one side falls in a."""
     for i in range(len(f)):
         low, high = (-C[i], 0.0) if y[i] > 0.5 else (0.0, C[i])
         root = 0.5 * (low + high)
@@ -194,7 +280,7 @@ def _remainders(U: Array, p: Array, D: Array, c: Any, R: Array, largest: Array) 
     for i in range(U.shape[0]):
         for j in range(U.shape[1]):
             u = U[i, j]
-            e = _expm1(u, c)
+            e = expm1(u, c)
             R[i, j] = D[j] * (e / (c[10] + p[j] * e) - u)
         largest[i] = np.abs(U[i]).max() if U.shape[1] else 0.0
 
@@ -224,14 +310,16 @@ def _directions(
             dd += d[i, j] * d[i, j]
             old += g * P[i, j]
         size, floor = math.sqrt(gg), rounding * math.sqrt(dd)
-        far[i] = (size + floor) * math.exp(min(largest[i] + 0.1, 60.0))
-        sound = far[i] * reach <= 0.1
-        if (sound and far[i] <= tolerance[i]) or size <= floor:
-            if not sound:
-                far[i] = np.inf
-            done[i] = True
-            continue
         share = curve * gz / (1.0 + curve * h[i])
+        bound = math.exp(min(largest[i] + 0.1, 60.0))
+        sound = (size + floor) * bound * reach <= 0.1
+        # A last step of Newton's method, with the Hessian within 1 / bound and bound of ours.
+        far[i] = (size * min(bound - 1.0, 1.0) + floor) * bound
+        if (sound and far[i] <= tolerance[i]) or size <= floor:
+            done[i] = True
+            for j in range(d.shape[1]):
+                d[i, j] -= G[i, j] - share * z[i, j]
+            continue
         gp = gg - share * gz
         before = slopes[i, 0]
         beta = max((gp - old) / before, 0.0) if before > 0.0 else 0.0
@@ -280,13 +368,18 @@ def _search(
             for j in range(k):
                 along = U_along[i, j]
                 u = U[i, j] + step * along
-                e = _expm1(u, c)
+                e = expm1(u, c)
                 under = one / (one + p[j] * e)
                 rest = D[j] * (e * under - u)
                 R[i, j] = rest
                 slope += rest * along
-                curve += D[j] * e * (one - p[j] - p[j] * (one + p[j] * e)) * under * under * (
-                    along * along
+                curve += (
+                    D[j]
+                    * e
+                    * (one - p[j] - p[j] * (one + p[j] * e))
+                    * under
+                    * under
+                    * (along * along)
                 )
             s = _sigmoid(f[i] + v[i] + t * along_z)
             total = slope + at + t * own + C[i] * (s - y[i]) * along_z

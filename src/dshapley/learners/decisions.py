@@ -1,0 +1,318 @@
+"""From decision values to what was asked, and to refitting where rounding would decide.
+
+A label is settled where the best class leads by more than rounding can make up; an order of scores
+where no two rows that should be apart are that close. All other models are refitted: exact ties are
+common in discrete data, and then the last bit of scikit-learn's own sums has the say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from dshapley.learners.fast import Asked, Sample, Scored, UnsupportedError
+from dshapley.learners.flips import Flips
+from dshapley.learners.protocol import Query
+from dshapley.learners.refit import Refit
+from dshapley.points import Array, Floats, Points
+
+__all__ = ["Case", "Coefficients", "Models", "answers", "check_parameters", "rounding"]
+
+Bools = NDArray[np.bool_]
+
+_EPSILON = float(np.finfo(np.float64).eps)
+
+_LABELS, _VALUES = 4_000_000, 1_000_000
+"""Numbers of a block: coefficients of models that are asked for labels; decision values."""
+
+_FAR = 40.0
+"""A class that leads by this has probability 1, exactly, in double precision."""
+
+_SLACK = 2e-10
+"""By how much rounding may change a mean of probabilities."""
+
+_HUGE = 1e25
+"""Coefficients beyond it are those of variances that are zero but for rounding."""
+
+
+@dataclass(frozen=True, eq=False)
+class Coefficients:
+    """Of r models: W (r, c, p), and the error of each: W may be off by error * |W|.
+
+    For two classes W may be (r, 1, p): the second less the first. An infinite error: not known.
+    """
+
+    W: Floats
+    error: Floats
+
+
+class Models(Protocol):
+    """Models whose decision value for class c is T[j] @ W[c] at test row j."""
+
+    @property
+    def T(self) -> Floats:
+        """(n, p) features of the test rows."""
+        ...
+
+    def alone(self) -> Coefficients:
+        """The one model trained on S, which has every class."""
+        ...
+
+    def with_each(self, X: Floats, y: Array) -> Coefficients:
+        """The models trained on S + z, for the z of these rows."""
+        ...
+
+
+def rounding(n: int) -> float:
+    """The relative error of a sum of n numbers, with a margin."""
+    return 16.0 * _EPSILON * float(np.sqrt(n))
+
+
+def check_parameters(estimator: Any) -> None:
+    """Leave an estimator that scikit-learn itself refuses to its own error message."""
+    try:
+        estimator._validate_params()
+    except ValueError as error:
+        raise UnsupportedError(f"{error} It is refitted") from error
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One call of a family: S, Z, what is asked, and the estimator to refit where need be."""
+
+    estimator: Any
+    S: Sample
+    Z: Sample
+    asked: Asked
+
+    @cached_property
+    def trainable(self) -> bool:
+        """Whether S has every class."""
+        return bool(np.bincount(self.S.y, minlength=self.asked.n_classes).all())
+
+    @cached_property
+    def decides(self) -> bool:
+        """Whether scores are decision values, as they are for refitted models."""
+        assert self.asked.query.classes is not None
+        return len(self.asked.query.classes) == 2 and hasattr(self.estimator, "decision_function")
+
+    @cached_property
+    def pairs(self) -> list[tuple[int, Bools]]:
+        """The columns of scores that are compared, and for each which test rows have its class."""
+        assert self.S.points.y is not None
+        assert self.Z.points.y is not None
+        query = self.asked.query
+        assert query.classes is not None
+        classes = np.union1d(self.S.points.y, self.Z.points.y)
+        columns = [1] if len(classes) == len(query.classes) == 2 else range(len(classes))
+        return [(c, query.y == classes[c]) for c in columns]
+
+    def blocks(self, cost: int, most: int) -> Iterator[tuple[int, int]]:
+        """Ranges of models, `cost` numbers each: 0 is S if it is trainable, then Z."""
+        n = len(self.Z) + self.trainable
+        size = int(np.clip(most // cost, 1, 512))
+        return ((start, min(start + size, n)) for start in range(0, n, size))
+
+    def settled(self, start: int, outputs: Array, sure: Bools) -> Iterator[Array | Scored]:
+        """The outputs of models start, start + 1, ..., those that are not sure refitted."""
+        done = 0
+        for i in np.flatnonzero(~sure).tolist():
+            if done < i:
+                yield outputs[done:i]
+            yield Scored(np.array([self.refitted(start + i)]))
+            done = i + 1
+        if done < len(outputs):
+            yield outputs[done:]
+
+    def refitted(self, i: int) -> float:
+        """The score of model i, by scikit-learn."""
+        T = self._S
+        if i >= self.trainable:
+            T = T + _double(self.Z.points.take([i - self.trainable]))
+        return float(Refit(self.estimator).scores(T, T.take(slice(0)), self._query, 0)[0])
+
+    def all_refitted(self) -> Iterator[Scored]:
+        """Every model by scikit-learn: for parameters that do not fit these classes."""
+        for i in range(len(self.Z) + self.trainable):
+            yield Scored(np.array([self.refitted(i)]))
+
+    @cached_property
+    def _S(self) -> Points:
+        return _double(self.S.points)
+
+    @cached_property
+    def _query(self) -> Query:
+        return replace(self.asked.query, test=_double(self.asked.query.test))
+
+    def outputs(self, values: Floats, noise: Floats) -> tuple[Array, Bools]:
+        """What is asked, from decision values (r, c, n) that `noise` (r, n) may change.
+
+        And which models are sure of it.
+        """
+        kind = self.asked.kind
+        if kind == "label":
+            return _labels(values, noise)
+        if kind == "score" and self.decides:
+            if values.shape[1] == 2:
+                values = np.stack([values[:, 0] - values[:, 1], values[:, 1] - values[:, 0]], 1)
+            fixed = np.zeros(values.shape, dtype=np.bool_)
+            return values.transpose(0, 2, 1), self._ordered(values, noise, fixed)
+        logs = _log_probabilities(values)
+        probabilities = np.exp(logs).transpose(0, 2, 1)
+        if kind == "probability":
+            open_ = logs.max(axis=1) < -np.exp(-20.0)
+            return probabilities, (noise * open_).mean(axis=1) <= _SLACK
+        # An exponent is as good as the decision values that it is a difference of.
+        noise = noise + 4.0 * _EPSILON * np.abs(values).max(axis=1)
+        certain = -np.expm1(logs.max(axis=1)) < np.exp(-_FAR)
+        fixed = np.where(certain[:, None] & (logs > -1.0), True, logs < -760.0)
+        if hasattr(self.estimator, "decision_function"):
+            logs = np.exp(logs)  # some of these say 1 - p, and all are in (0, 1)
+            noise = noise + _EPSILON
+        return probabilities, self._ordered(logs, noise, fixed)
+
+    def _ordered(self, values: Floats, noise: Floats, fixed: Bools) -> Bools:
+        """Whether no row of a class could change places with one of another.
+
+        Values that are `fixed` are equal for refitted models where they are equal here.
+        """
+        sure = np.ones(len(values), dtype=np.bool_)
+        margin = 2.0 * noise.max(axis=1, keepdims=True)
+        for c, positive in self.pairs:
+            order = np.argsort(values[:, c], axis=1)
+            gaps = np.diff(np.take_along_axis(values[:, c], order, axis=1), axis=1)
+            starts = np.ones(order.shape, dtype=np.int64)
+            starts[:, 1:] = gaps > margin
+            cluster = np.cumsum(starts).reshape(order.shape) - 1  # of rows that may be equal
+            open_ = _any(cluster, ~np.take_along_axis(fixed[:, c], order, axis=1))
+            there = positive[order]
+            risky = open_ & _any(cluster, there) & _any(cluster, ~there)
+            sure &= ~risky[cluster].any(axis=1)
+        return sure
+
+
+def _labels(values: Floats, noise: Floats) -> tuple[Array, Bools]:
+    """(r, n) the first of the best classes, and which models are sure of it everywhere."""
+    if values.shape[1] == 2:
+        f = values[:, 1] - values[:, 0]
+        return f > 0.0, np.all(np.abs(f) > 2.0 * noise, axis=1)
+    best_two = np.partition(values, -2, axis=1)[:, -2:]
+    return values.argmax(axis=1), np.all(best_two[:, 1] - best_two[:, 0] > 2.0 * noise, axis=1)
+
+
+def _any(cluster: Array, true: Bools) -> Bools:
+    """Whether any of each cluster is true."""
+    return np.bincount(cluster[true], minlength=cluster[-1, -1] + 1) > 0
+
+
+def _double(points: Points) -> Points:
+    return Points(np.asarray(points.X, dtype=np.float64), points.y)
+
+
+def _log_probabilities(values: Floats) -> Floats:
+    top = values.max(axis=1, keepdims=True)
+    shifted = values - top
+    logs: Floats = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+    return logs
+
+
+def answers(case: Case, models: Models) -> Iterator[Array | Scored]:
+    """What the family of linear `models` answers, block by block."""
+    labels: _Labels | None = None
+    n, p = models.T.shape
+    kind, c = case.asked.kind, case.asked.n_classes
+    cost = (c * p, _LABELS) if kind == "label" else (c * n, _VALUES)
+    for start, stop in case.blocks(*cost):
+        found = _block(case, models, start, stop)
+        if kind == "label":
+            labels = labels or _Labels(models.T, found)
+            outputs, sure = labels.of(found)
+        elif kind == "probability" and c == 2:
+            outputs, sure = _two_probabilities(models.T, found)
+        else:
+            outputs, sure = case.outputs(*_values(models.T, found))
+        yield from case.settled(start, outputs, sure & np.isfinite(found.error))
+
+
+def _block(case: Case, models: Models, start: int, stop: int) -> Coefficients:
+    """The coefficients of models start..stop-1, numbers all of them."""
+    parts = []
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        if start == 0 and case.trainable:
+            parts.append(models.alone())
+            start += 1
+        rows = slice(start - case.trainable, stop - case.trainable)
+        if start < stop:
+            parts.append(models.with_each(case.Z.X[rows], case.Z.y[rows]))
+    W = np.concatenate([part.W for part in parts])
+    error = np.concatenate([part.error for part in parts])
+    with np.errstate(invalid="ignore", over="ignore"):
+        wild = ~(np.einsum("rcp,rcp->r", W, W) < _HUGE**2)
+    W[wild], error[wild] = 0.0, np.inf
+    return Coefficients(W, error)
+
+
+def _values(T: Floats, found: Coefficients) -> tuple[Floats, Floats]:
+    """Decision values (r, c, n), and what rounding may change of them."""
+    r, c, p = found.W.shape
+    values = (found.W.reshape(r * c, p) @ T.T).reshape(r, c, len(T))
+    if c == 1:
+        values = np.concatenate([-0.5 * values, 0.5 * values], axis=1)
+    scale = _scale(T, found.W)
+    return values, _noise(T * scale, found.W / scale, found.error)
+
+
+def _noise(T: Floats, W: Floats, error: Floats) -> Floats:
+    sizes = np.sqrt((W**2).sum(axis=2)).max(axis=1) * np.where(np.isfinite(error), error, 0.0)
+    return np.outer(sizes, np.sqrt(np.einsum("ij,ij->i", T, T)))
+
+
+def _two_probabilities(T: Floats, found: Coefficients) -> tuple[Array, Bools]:
+    """Probabilities of two classes: their difference is enough, and half the work."""
+    f = _apart(found.W) @ T.T
+    scale = _scale(T, found.W)
+    noise = _noise(T * scale, found.W / scale, found.error)
+    outputs = np.stack([expit(-f), expit(f)], axis=2)
+    return outputs, (noise * (np.abs(f) < 20.0)).mean(axis=1) <= _SLACK
+
+
+def _scale(T: Floats, steps: Floats) -> Floats:
+    """(p,) factors for T, and divisors for the steps, that make |t| |d| small on the whole."""
+    t = np.sqrt(np.einsum("ij,ij->j", T, T))
+    t = np.maximum(t, 1e-100)  # a feature that no test row has: no step along it counts
+    flat = steps.reshape(-1, steps.shape[-1])
+    d = np.sqrt(np.einsum("ij,ij->j", flat, flat))
+    d = np.maximum(d, 1e-6 * (d * t).max() / t)
+    return np.sqrt(d / t) if d.all() else np.ones(len(t))
+
+
+def _apart(W: Floats) -> Floats:
+    """(..., p) for two classes: only their difference counts."""
+    if W.shape[-2] > 2:
+        return W
+    return W[..., 1, :] - W[..., 0, :] if W.shape[-2] == 2 else W[..., 0, :]
+
+
+class _Labels:
+    """Labels by `Flips`, as steps away from the first model."""
+
+    def __init__(self, T: Floats, first: Coefficients) -> None:
+        self._base = _apart(first.W[0])
+        self._scale = _scale(T, _apart(first.W) - self._base)
+        T = T * self._scale
+        self._flips = Flips(T @ (self._base / self._scale).T, T)
+
+    def of(self, found: Coefficients) -> tuple[Array, Bools]:
+        """(r, n) labels, and which models are sure of theirs."""
+        squares = np.einsum("rcp,rcp,p->rc", found.W, found.W, self._scale**-2.0)
+        blur = np.sqrt(squares.max(axis=1)) * np.where(np.isfinite(found.error), found.error, 0.0)
+        steps = _apart(found.W) - self._base
+        steps /= self._scale
+        labels, gaps = self._flips.labels(steps, blur)
+        return labels, gaps > blur
