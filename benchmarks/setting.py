@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from statistics import median
 
+import numpy as np
+import pandas as pd
 from rich.console import Console
 from rich.table import Table
 from sklearn.datasets import make_classification
@@ -19,6 +22,25 @@ def synthetic() -> tuple[ds.Points, ds.Points]:
     X, y = make_classification(12_000, 100, n_informative=20, flip_y=0.1, random_state=0)
     X = StandardScaler().fit_transform(X)
     return ds.Points(X[:10_000], y[:10_000]), ds.Points(X[10_000:], y[10_000:])
+
+
+def adult(folder: Path) -> tuple[ds.Points, ds.Points]:
+    """A database of 40,000 people and a test set of 5,000; categories as columns of 0 and 1."""
+    table = pd.read_parquet(folder / "adult.parquet").sample(45_000, random_state=0)
+    y = table["income"].to_numpy(dtype=np.int64)
+    table = table.drop(columns=["income", "split"])
+    numbers = table.select_dtypes("number").astype(np.float64)
+    numbers = (numbers - numbers.min()) / (numbers.max() - numbers.min())  # counts stay >= 0
+    X = pd.get_dummies(table.select_dtypes("category"), dtype=np.float64).join(numbers).to_numpy()
+    return ds.Points(X[:40_000], y[:40_000]), ds.Points(X[40_000:], y[40_000:])
+
+
+def cifar10(folder: Path, *, n_test: int) -> tuple[ds.Points, ds.Points]:
+    """The 50,000 training images by their 256 features, and the first `n_test` test images."""
+    with np.load(folder / "cifar10_resnet50.npz") as arrays:
+        X, y, split = arrays["X"].astype(np.float64), arrays["y"].astype(np.int64), arrays["split"]
+    train, test = X[split == 0], X[split == 1][:n_test]
+    return ds.Points(train, y[split == 0]), ds.Points(test, y[split == 1][:n_test])
 
 
 def alternate(
