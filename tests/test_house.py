@@ -29,6 +29,8 @@ FLOW = [
     "learners.shrunk",
     "learners.quadratic",
     "learners.centroid",
+    "learners.kept",
+    "learners.distances",
     "learners.nearest",
     "learners.ridge",
     "learners.kernel_ridge",

@@ -12,6 +12,7 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 import dshapley as ds
 from dshapley.errors import DShapleyWarning
 from dshapley.learners import nearest
+from dshapley.learners.kept import Kept
 from dshapley.testing import check_learner
 
 
@@ -23,7 +24,7 @@ def one_thread():
 
 @pytest.fixture(autouse=True)
 def no_tables(monkeypatch):
-    monkeypatch.setattr(nearest, "kept", nearest.Kept(1 << 26))
+    monkeypatch.setattr(nearest, "kept", Kept(1 << 26))
 
 
 @pytest.fixture
@@ -147,7 +148,7 @@ def test_lists_and_distances_computed_anew_are_the_same_bits(seed, k, K, longest
     found = []
     for step, length in ((np.inf, 1), (0, longest)):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(nearest, "kept", nearest.Kept(1 << 26))
+            patch.setattr(nearest, "kept", Kept(1 << 26))
             patch.setattr(nearest, "_STEP", step)
             patch.setattr(nearest, "_LONGEST", length)
             patch.setattr(nearest, "_worth_a_table", lambda spent, database: True)
@@ -205,9 +206,9 @@ def test_lists_are_made_once_draws_have_paid_for_them():
 def test_distances_from_Z_are_kept_for_parts_of_it_too(monkeypatch):
     B, Z, test = data(2, 100), data(2, 9, seed=1), data(2, 20, seed=2)
     computed = []
-    between = nearest._Distance.between
+    between = nearest.Distance.between
     monkeypatch.setattr(
-        nearest._Distance, "between", lambda *a: computed.append(len(a[1])) or between(*a)
+        nearest.Distance, "between", lambda *a: computed.append(len(a[1])) or between(*a)
     )
     U = ds.potential(KNeighborsClassifier(), test=test)
     for some, rows in [(Z, [9]), (Z.take([3, 3, 1]), []), (Z.take([8, 0]), [])]:
@@ -226,7 +227,7 @@ def test_too_many_rows_are_not_kept(monkeypatch):
     U = ds.potential(KNeighborsClassifier(), test=test)
     whole = U.marginals(B, Z)
     for most, kept_rows in ((8 * 20 * 8, 0), (8 * 20 * 9, 9)):
-        monkeypatch.setattr(nearest, "kept", nearest.Kept(1 << 26))
+        monkeypatch.setattr(nearest, "kept", Kept(1 << 26))
         monkeypatch.setattr(nearest, "_ROWS", most)
         monkeypatch.setattr(nearest, "_BLOCK", 500)
         np.testing.assert_array_equal(U.marginals(B, Z), whole)
@@ -236,7 +237,7 @@ def test_too_many_rows_are_not_kept(monkeypatch):
 
 
 def test_the_tables_used_last_are_kept():
-    kept = nearest.Kept(1000)
+    kept = Kept(1000)
     for name in "abca":
         kept.get(name, lambda: (np.zeros(50),))
     assert list(kept._tables) == ["c", "a"]
@@ -246,7 +247,7 @@ def test_the_tables_used_last_are_kept():
 
 def test_threads_share_tables():
     made = []
-    kept = nearest.Kept(1000)
+    kept = Kept(1000)
 
     def make():
         made.append(1)

@@ -112,7 +112,7 @@ class ModelPotential:
         return Query(self.test, self.metric, classes)
 
     def _scores(self, S: Points, Z: Points | Bundles) -> Floats:
-        if S.y is None:
+        if S.y is None or (Z.points if isinstance(Z, Bundles) else Z).y is None:
             raise InputError("these points have no labels, and a model needs them")
         scores = self.learner.scores(S, Z, self.query, self.seed)
         if len(S) == 0 and self.empty is not None:

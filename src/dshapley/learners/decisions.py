@@ -37,6 +37,9 @@ _FAR = 40.0
 _SLACK = 2e-10
 """By how much rounding may change a mean of probabilities."""
 
+_NOTHING = 1e-7
+"""A step of this share of another is counted with the rounding error."""
+
 _HUGE = 1e25
 """Coefficients beyond it are those of variances that are zero but for rounding."""
 
@@ -305,8 +308,16 @@ class _Labels:
     def __init__(self, T: Floats, first: Coefficients) -> None:
         self._base = _apart(first.W[0])
         self._scale = _scale(T, _apart(first.W) - self._base)
-        T = T * self._scale
-        self._flips = Flips(T @ (self._base / self._scale).T, T)
+        self._T = T * self._scale
+        self._f = self._T @ (self._base / self._scale).T
+
+    @cached_property
+    def _flips(self) -> Flips:
+        return Flips(self._f, self._T)
+
+    @cached_property
+    def _flips_along(self) -> Flips:
+        return Flips.along(self._f, self._T)
 
     def of(self, found: Coefficients) -> tuple[Array, Bools]:
         """(r, n) labels, and which models are sure of theirs."""
@@ -314,5 +325,18 @@ class _Labels:
         blur = np.sqrt(squares.max(axis=1)) * np.where(np.isfinite(found.error), found.error, 0.0)
         steps = _apart(found.W) - self._base
         steps /= self._scale
+        if steps.ndim == 3:
+            # Mostly z moves its own class alone; what it moves of the others is next to nothing.
+            sizes = np.sqrt(np.einsum("rcp,rcp->rc", steps, steps))
+            moved = sizes.argmax(axis=1)
+            others = np.sort(sizes, axis=1)[:, -2]
+            if (others <= _NOTHING * sizes.max(axis=1)).all():
+                far = np.zeros(sizes.shape)
+                far[np.arange(len(far)), moved] = 1.0
+                blur += 2.0 * others
+                labels, gaps = self._flips_along.labels_along(
+                    steps[np.arange(len(far)), moved], far, blur
+                )
+                return labels, gaps > blur
         labels, gaps = self._flips.labels(steps, blur)
         return labels, gaps > blur

@@ -79,6 +79,24 @@ class Flips:
         self._all = _Rows(f, T, norms, lengths.max(axis=1), beyond, np.arange(len(f)))
         self._near = self._all.take(order)
 
+    @classmethod
+    def along(cls, f: Floats, T: Floats) -> Flips:
+        """For models whose steps are all along one row each: see `labels_along`."""
+        norms = np.sqrt(np.einsum("ij,ij->i", T, T))
+        lengths = np.repeat(norms[:, np.newaxis], f.shape[1], axis=1)
+        return cls(f, np.empty((len(T), 0)), lengths, T)
+
+    def labels_along(
+        self, directions: Floats, far: Floats, blur: Floats | None = None
+    ) -> tuple[NDArray[np.int8], Floats]:
+        """Those of the steps far[z, c] directions[z]: one product a model, not one a class."""
+        norms = np.sqrt(np.einsum("ij,ij->i", directions, directions))
+        norms = np.maximum(norms, np.finfo(np.float64).tiny)[:, np.newaxis]
+        beyond = Beyond(directions / norms, far * norms)
+        # One class overtakes another by the difference of their steps.
+        lengths = np.ptp(beyond.far, axis=1)
+        return self.labels(np.empty((*far.shape, 0)), blur, lengths, beyond)
+
     def labels(
         self,
         steps: Floats,
@@ -149,8 +167,10 @@ class _Rows:
     def products(self, steps: Floats, directions: Floats, width: int) -> tuple[Array, Array]:
         """Of the first `width` rows with the steps, and with their directions beyond."""
         T, beyond = self.single
-        flat = steps.reshape(-1, steps.shape[-1]).astype(np.float32) @ T[:width].T
         out = directions.astype(np.float32) @ beyond[:width].T
+        if steps.shape[-1] == 0:
+            return np.broadcast_to(np.float32(0.0), (*steps.shape[:-1], width)), out
+        flat = steps.reshape(-1, steps.shape[-1]).astype(np.float32) @ T[:width].T
         return flat.reshape(*steps.shape[:-1], width), out
 
 
@@ -200,20 +220,23 @@ def _relabel_many(
 ) -> None:  # fmt: skip
     n_classes, width = products.shape[1], products.shape[2]
     best, second = np.empty(width, np.float32), np.empty(width, np.float32)
-    which = np.empty(width, np.int8)
+    which = np.empty(width, np.int32)
     for i in range(len(some)):
         z = some[i]
         rounded, blurred = np.float32(rounding[z]), np.float32(blur[z])
-        for c in range(n_classes):
+        along = np.float32(far[z, 0])
+        for j in range(width):
+            best[j] = f_single[0, j] + products[i, 0, j] + along * out[i, j]
+            second[j] = -np.inf
+            which[j] = 0
+        for c in range(1, n_classes):
             along = np.float32(far[z, c if far.shape[1] > 1 else 0])
             for j in range(width):
                 value = f_single[c, j] + products[i, c, j] + along * out[i, j]
-                if c == 0:
-                    best[j], second[j], which[j] = value, -np.inf, 0
-                else:
-                    second[j] = max(second[j], min(best[j], value))
-                    which[j] = c if value > best[j] else which[j]
-                    best[j] = max(best[j], value)
+                higher = value > best[j]
+                second[j] = best[j] if higher else max(second[j], value)
+                which[j] = np.int32(c) if higher else which[j]
+                best[j] = value if higher else best[j]
         n_near = 0
         if not in_place:
             labels[z] = base

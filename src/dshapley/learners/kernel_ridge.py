@@ -19,7 +19,7 @@ import numpy as np
 from scipy.linalg import lapack
 
 from dshapley.learners.fast import Asked, Family, Sample, UnsupportedError
-from dshapley.learners.nearest import kept
+from dshapley.learners.kept import kept
 from dshapley.learners.ridge import Penalised
 from dshapley.points import Array, Floats
 

@@ -11,19 +11,20 @@ the rows of Z. What comes out is, bit for bit, what distances computed anew woul
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dshapley.learners.distances import Distance, named_distance
 from dshapley.learners.fast import Asked, Family, Sample, UnsupportedError
+from dshapley.learners.kept import kept
 from dshapley.learners.kernels import inlined, kernel
 from dshapley.points import Array, Floats, Points
 
-__all__ = ["Kept", "family", "kept"]
+__all__ = ["family"]
 
 _LISTS = 128 << 20
 _ROWS = 256 << 20
@@ -46,132 +47,8 @@ def family(estimator: Any) -> Family:
         raise UnsupportedError(f"n_neighbors={estimator.n_neighbors!r} is refitted")
     if estimator.weights not in ("uniform", "distance", None):
         raise UnsupportedError("weights that are a function of yours are refitted")
-    distance = _distance(estimator.metric, estimator.p, estimator.metric_params or {})
-    return Nearest(int(estimator.n_neighbors), estimator.weights == "distance", distance)
-
-
-class Kept:
-    """Tables that outlive a draw, by name: the ones used last, up to so many bytes in all.
-
-    One for each process, and safe for its threads. Names are made of `Points.key`, which says
-    what is in the points, so that a worker that gets them anew for each draw finds its tables.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._tables: dict[Hashable, tuple[Array, ...]] = {}
-        self.lock = threading.RLock()
-
-    def get(
-        self, name: Hashable, make: Callable[[], tuple[Array, ...]], *, anew: bool = False
-    ) -> tuple[Array, ...]:
-        """The table of this name, made if it is not there, or if it is to be made `anew`."""
-        with self.lock:
-            tables = self._tables.pop(name, None)
-            if tables is None or anew:
-                tables = make()
-            self._tables[name] = tables  # the last is the latest
-            while len(self._tables) > 1 and self._bytes() > self._most:
-                del self._tables[next(iter(self._tables))]
-            return tables
-
-    def _bytes(self) -> int:
-        return sum(array.nbytes for tables in self._tables.values() for array in tables)
-
-
-kept = Kept(_LISTS + _ROWS)
-"""The tables of this process."""
-
-
-# --- distances
-
-
-@dataclass(frozen=True, eq=False)
-class _Distance:
-    """A metric for two tables of rows, each number of which depends on its two rows alone."""
-
-    metric: str
-    params: dict[str, Any]
-
-    @property
-    def name(self) -> Hashable:
-        """What tells it apart from others."""
-        return self.metric, repr([(p, np.asarray(v).tolist()) for p, v in self.params.items()])
-
-    def between(self, A: Floats, B: Floats) -> Floats:
-        """(len(A), len(B)) distances."""
-        if len(A) == 0 or len(B) == 0:
-            return np.empty((len(A), len(B)))
-        if self.metric in ("euclidean", "sqeuclidean", "cosine"):
-            found = np.empty((len(A), len(B)))
-            if self.metric == "cosine":
-                _cosines(_unit(A), _unit(B), found)
-            else:
-                _euclidean(A, B, self.metric == "sqeuclidean", found)
-            return found
-        if self.metric == "correlation":
-            from sklearn.metrics import pairwise_distances
-
-            return np.asarray(pairwise_distances(A, B, metric=self.metric, **self.params))
-        from sklearn.metrics import DistanceMetric
-
-        metric = DistanceMetric.get_metric(self.metric, **self.params)
-        return np.asarray(metric.pairwise(A, B))
-
-
-_SAME = {
-    "l2": "euclidean",
-    "l1": "manhattan",
-    "cityblock": "manhattan",
-    "infinity": "chebyshev",
-    "p": "minkowski",
-}
-
-_KNOWN = {
-    *("euclidean", "sqeuclidean", "manhattan", "chebyshev", "minkowski", "cosine", "correlation"),
-    *("canberra", "braycurtis", "hamming", "haversine", "seuclidean", "mahalanobis"),
-}
-
-
-def _distance(metric: Any, p: float | None, params: dict[str, Any]) -> _Distance:
-    name = _SAME.get(metric, metric) if isinstance(metric, str) else None
-    if name not in _KNOWN:
-        raise UnsupportedError(f"metric={metric!r} is no distance between rows of numbers alone")
-    if name in ("seuclidean", "mahalanobis") and not params:
-        raise UnsupportedError(f"metric={metric!r} without metric_params depends on the rows of S")
-    if name == "minkowski":
-        params = {"p": p, **params}
-        plain = {1: "manhattan", 2: "euclidean", np.inf: "chebyshev"}.get(params["p"])
-        if plain is not None and params.get("w") is None:
-            return _Distance(plain, {})
-    return _Distance(str(name), params)
-
-
-def _unit(X: Floats) -> Floats:
-    norms = np.sqrt(np.einsum("ij,ij->i", X, X))
-    return np.asarray(X / np.where(norms > 0.0, norms, 1.0)[:, np.newaxis])
-
-
-@kernel
-def _euclidean(A: Floats, B: Floats, squared: bool, out: Floats) -> None:
-    # Differences, not products: rows that are equal are 0 apart, wherever they are.
-    for i in range(len(A)):
-        for j in range(len(B)):
-            total = 0.0
-            for p in range(A.shape[1]):
-                gap = A[i, p] - B[j, p]
-                total += gap * gap
-            out[i, j] = total if squared else np.sqrt(total)
-
-
-@kernel
-def _cosines(A: Floats, B: Floats, out: Floats) -> None:
-    for i in range(len(A)):
-        for j in range(len(B)):
-            total = 0.0
-            for p in range(A.shape[1]):
-                total += A[i, p] * B[j, p]
-            out[i, j] = min(max(1.0 - total, 0.0), 2.0)
+    measure = named_distance(estimator.metric, estimator.p, estimator.metric_params or {})
+    return Nearest(int(estimator.n_neighbors), estimator.weights == "distance", measure)
 
 
 # --- the neighbours of each test row
@@ -189,7 +66,7 @@ class _Neighbours:
         return _Neighbours(np.empty((n, K), dtype=np.int64), np.empty((n, K)))
 
 
-def _neighbours(distance: _Distance, S: Sample, asked: Asked, K: int) -> _Neighbours:
+def _neighbours(distance: Distance, S: Sample, asked: Asked, K: int) -> _Neighbours:
     found = _Neighbours.empty(len(asked.X), K)
     everyone = np.arange(len(asked.X), dtype=np.int64)
     source = S.points.source
@@ -211,7 +88,7 @@ def _neighbours(distance: _Distance, S: Sample, asked: Asked, K: int) -> _Neighb
 
 
 def _lists(
-    distance: _Distance, database: Points, asked: Asked, size: int
+    distance: Distance, database: Points, asked: Asked, size: int
 ) -> tuple[Array, ...] | None:
     """For each test row the nearest rows of the database, and their distances, rising."""
     name = (distance.name, asked.query.test.key, database.key)
@@ -228,7 +105,7 @@ def _worth_a_table(spent: int, database: Points) -> bool:
     return spent >= len(database)
 
 
-def _make_lists(distance: _Distance, database: Points, test: Floats) -> tuple[Array, Array]:
+def _make_lists(distance: Distance, database: Points, test: Floats) -> tuple[Array, Array]:
     n, size = len(test), len(database)
     length = max(1, min(size, _LONGEST, _LISTS // (12 * n)))
     rows, distances = np.empty((n, length), dtype=np.int32), np.empty((n, length))
@@ -245,9 +122,7 @@ def _make_lists(distance: _Distance, database: Points, test: Floats) -> tuple[Ar
     return rows, distances
 
 
-def _directly(
-    distance: _Distance, S: Sample, asked: Asked, rows: Array, found: _Neighbours
-) -> None:
+def _directly(distance: Distance, S: Sample, asked: Asked, rows: Array, found: _Neighbours) -> None:
     """Fill in the neighbours of these rows of the test set."""
     step = max(1, _BLOCK // (64 * max(len(S), 1)))
     for start in range(0, len(rows), step):
@@ -306,9 +181,7 @@ def _walk(
         left_open[j] = count < K or (i == length and length < size)
 
 
-def _from_Z(
-    distance: _Distance, Z: Sample, asked: Asked
-) -> Callable[[slice], tuple[Floats, Array]]:
+def _from_Z(distance: Distance, Z: Sample, asked: Asked) -> Callable[[slice], tuple[Floats, Array]]:
     """For some of Z a table of distances to the test rows, and which rows of it are theirs."""
     n = len(asked.X)
     root, places = Z.points.source or (Z.points, np.arange(len(Z)))
@@ -338,7 +211,7 @@ def _from_Z(
     return lambda some: (table, rows[some])
 
 
-def _fill(distance: _Distance, A: Floats, B: Floats, out: Floats) -> None:
+def _fill(distance: Distance, A: Floats, B: Floats, out: Floats) -> None:
     step = max(1, _BLOCK // (8 * len(B)))
     for start in range(0, len(A), step):
         out[start : start + step] = distance.between(A[start : start + step], B)
@@ -365,7 +238,7 @@ class Nearest:
 
     K: int
     weighted: bool
-    distance: _Distance
+    distance: Distance
 
     def outputs(self, S: Sample, Z: Sample, asked: Asked) -> Iterator[Array]:
         """Blocks of labels, probabilities or numbers; see `Family`."""

@@ -22,8 +22,8 @@ from scipy.linalg import blas, lapack
 
 from dshapley.learners.fast import Asked, Family, Sample, Scored, UnsupportedError
 from dshapley.learners.flips import Flips
+from dshapley.learners.kept import kept
 from dshapley.learners.kernels import kernel
-from dshapley.learners.nearest import kept
 from dshapley.metrics import METRICS
 from dshapley.points import Array, Floats
 
@@ -225,7 +225,7 @@ class Penalised:
         f, T = (of(test.X, test.mean - fit.centre) for of in (fit.at, fit.whitened))
         flips = None
         if asked.kind == "label" and len(counts) < 128:
-            flips = Flips(f[:, 0] if len(counts) == 2 else f, T)
+            flips = Flips(f[:, 0], T) if len(counts) == 2 else Flips.along(f, T)
         return _Classifier(fit, weights, f, T, asked.kind == "label", flips)
 
     def _weights(self, counts: Array, asked: Asked) -> Floats:
@@ -263,13 +263,7 @@ class _Classifier:
             return self._said(self.f + pulls[:, np.newaxis] * (rows @ self.T.T)[:, :, np.newaxis])
         if pulls.shape[1] == 1:
             return self.flips.labels(pulls * rows)[0]
-        found = np.empty((len(X), len(self.T)), dtype=np.int8)
-        step = max(1, _BLOCK // (8 * pulls.shape[1] * rows.shape[1]))
-        for start in range(0, len(X), step):
-            some = slice(start, start + step)
-            steps = pulls[some, :, np.newaxis] * rows[some, np.newaxis]
-            found[some] = self.flips.labels(steps)[0]
-        return found
+        return self.flips.labels_along(rows, pulls)[0]
 
     def _said(self, f: Floats) -> Array:
         if self.label:
