@@ -11,7 +11,7 @@ from dshapley.design import Design
 from dshapley.errors import DShapleyWarning, InputError
 from dshapley.metrics import Metric
 from dshapley.points import Array, Bundles, Points, as_points
-from dshapley.potentials import potential
+from dshapley.potentials import Way, potential
 from dshapley.runs import run
 from dshapley.stopping import StopRule, stop_rule
 from dshapley.valuation import Valuation, estimate
@@ -30,6 +30,7 @@ def value(
     metric: str | Metric | Callable[[Array, Array], float] | None = None,
     empty: float | None = None,
     min_rows: int = 1,
+    path: Way = "auto",
     m: int | None = None,
     weights: Any = "uniform",
     draws: int | None = None,
@@ -56,7 +57,7 @@ def value(
         The points to value; by default those of the database. They need not be in it.
     groups
         One name for each point: points of one name are a bundle, valued as one.
-    metric, empty, min_rows
+    metric, empty, min_rows, path
         See `dshapley.potential`.
     m
         The data set size the values are for: about as large as the sets that people train on.
@@ -83,7 +84,7 @@ def value(
     (3, 5)
     """
     database = as_points(X if isinstance(X, Points) and y is None else (X, y), name="database")
-    U = potential(model, test=test, metric=metric, empty=empty, min_rows=min_rows)
+    U = potential(model, test=test, metric=metric, empty=empty, min_rows=min_rows, path=path)
     rows = database if points is None else as_points(points, name="points")
     Z = rows if groups is None else Bundles(rows, groups)
     if until is not None and not (draws is None and precision is None and seconds is None):

@@ -8,7 +8,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -80,6 +80,9 @@ def value(
     min_rows: Annotated[
         int, typer.Option(help="Sets of fewer rows are not fitted but get a constant predictor.")
     ] = 1,
+    path: Annotated[
+        str, typer.Option(help="fast (without retraining), refit, or whichever is possible.")
+    ] = "auto",
     draws: Annotated[int | None, typer.Option(help="Stop after so many draws.")] = None,
     precision: Annotated[
         float | None, typer.Option(help="Stop when every standard error is this small.")
@@ -137,6 +140,7 @@ def value(
                 groups=prepared.groups,
                 metric=metric,
                 min_rows=min_rows,
+                path=cast("Any", path),  # a wrong one is an error for people
                 m=m,
                 weights=weights,
                 until=rule,

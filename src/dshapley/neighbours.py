@@ -146,13 +146,33 @@ class _Block:
         gains = np.zeros((len(self.tables), len(self.points)))
         behind = np.zeros((len(self.tables), len(self.database) + 1))
         for y, near, far in zip(some.y, to_database, to_points, strict=True):
-            order = np.argsort(near, kind="stable")
+            order, nearest = _sorted(near)
             right = self.database.y[order] == y
             # What stands behind rank r: the chance that z pushes out a right label.
             behind[:, :-1] = np.cumsum((steps * right)[:, ::-1], axis=1)[:, ::-1]
-            r = np.searchsorted(near[order], far, side="left")
-            gains += (self.points.y == y) * self.tables[:, r] - behind[:, r]
+            if same:  # in the order of the ranks, which is the order in memory
+                r = _first_of_equals(nearest)
+                gains[:, order] += right * self.tables[:, r] - behind[:, r]
+            else:
+                r = np.searchsorted(nearest, far, side="left")
+                gains += (self.points.y == y) * self.tables[:, r] - behind[:, r]
         return len(some), gains
+
+
+def _sorted(distances: Floats) -> tuple[Array, Floats]:
+    """Places in order of distance, equals in the order of the database; and the distances."""
+    order = np.argsort(distances)  # not stable, but several times faster
+    found = distances[order]
+    if (found[1:] == found[:-1]).any():
+        order = np.argsort(distances, kind="stable")
+    return order, found
+
+
+def _first_of_equals(found: Floats) -> Array:
+    """For each of the sorted distances the rank of the first that is equal to it."""
+    ranks = np.arange(len(found))
+    ranks[1:][found[1:] == found[:-1]] = 0
+    return np.maximum.accumulate(ranks)
 
 
 def _distances(X: Floats, other: Floats) -> Floats:

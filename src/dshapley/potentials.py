@@ -26,6 +26,7 @@ __all__ = [
     "MeanPotential",
     "ModelPotential",
     "Potential",
+    "Way",
     "check_points",
     "describe",
     "marginals",
@@ -34,7 +35,8 @@ __all__ = [
 ]
 
 
-Path: TypeAlias = Literal["auto", "fast", "refit"]
+Way: TypeAlias = Literal["auto", "fast", "refit"]
+"""How marginals are computed: see `potential`."""
 
 
 class Potential(Protocol):
@@ -156,7 +158,7 @@ def potential(
     metric: str | Metric | Callable[[Array, Array], float] | None = None,
     empty: float | None = None,
     min_rows: int = 1,
-    path: Path = "auto",
+    path: Way = "auto",
 ) -> ModelPotential:
     """The potential U(S) = metric, on `test`, of `estimator` trained on S.
 
@@ -210,7 +212,7 @@ def potential(
     return U
 
 
-def _learner(estimator: Any, path: Path) -> Learner:
+def _learner(estimator: Any, path: Way) -> Learner:
     if path not in ("auto", "fast", "refit"):
         raise InputError(f"path = {path!r}: it is 'auto', 'fast' or 'refit'")
     if path == "refit":

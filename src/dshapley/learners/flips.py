@@ -76,8 +76,18 @@ class Flips:
         order = np.argsort(reach, kind="stable")
         self.reach = reach[order]
         """The length of a step that could flip each row, rising."""
-        self._all = _Rows(f, T, norms, lengths.max(axis=1), beyond, np.arange(len(f)))
-        self._near = self._all.take(order)
+        self._exact = f, T, beyond
+        self._all = _Rows(
+            np.ascontiguousarray(f.T, np.float32), T.astype(np.float32), norms.astype(np.float32),
+            lengths.max(axis=1).astype(np.float32), beyond.astype(np.float32),
+            np.arange(len(f)),
+        )  # fmt: skip
+        self._order = order
+
+    @cached_property
+    def _near(self) -> _Rows:
+        """Those that flip first, first."""
+        return self._all.take(self._order)
 
     @classmethod
     def along(cls, f: Floats, T: Floats) -> Flips:
@@ -126,58 +136,48 @@ class Flips:
         for start in range(0, r, _BLOCK):
             some = order[start : start + _BLOCK]
             width = int(np.searchsorted(self.reach, farthest[some].max(), side="right"))
-            rows = self._near
-            if width > _WIDE * len(self.base):
-                rows, width = self._all, len(self.base)
+            wide = width > _WIDE * len(self.base)
+            rows, width = (self._all, len(self.base)) if wide else (self._near, width)
             relabel: Any = _relabel_two if steps.ndim == 2 else _relabel_many
             relabel(
                 labels, gaps, some, *rows.products(steps[some], beyond.directions[some], width),
-                *rows.parts, rows is self._all, self.base, steps, beyond.directions, beyond.far,
-                rounding, blur,
+                rows.f, rows.norms, rows.lengths, rows.place, *self._exact, wide, self.base, steps,
+                beyond.directions, beyond.far, rounding, blur,
             )  # fmt: skip
         return labels, gaps
 
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """Test rows in some order, in single and in double precision."""
+    """Test rows in some order, in single precision."""
 
-    f: Floats
-    T: Floats
-    norms: Floats
-    lengths: Floats
-    beyond: Floats
+    f: Array
+    """(n,) or (c, n)"""
+    T: Array
+    norms: Array
+    lengths: Array
+    beyond: Array
     place: Array
+    """Where they are among the test rows."""
 
     def take(self, order: Array) -> _Rows:
-        parts = (self.f, self.T, self.norms, self.lengths, self.beyond, self.place)
-        return _Rows(*(part[order] for part in parts))
-
-    @cached_property
-    def single(self) -> tuple[Array, Array]:
-        return self.T.astype(np.float32), self.beyond.astype(np.float32)
-
-    @cached_property
-    def parts(self) -> tuple[Array, ...]:
-        """What the kernels ask for; decision values one class after the other."""
-        single = [np.ascontiguousarray(part.T, np.float32) for part in (self.f, self.norms)]
-        lengths = self.lengths.astype(np.float32)
-        return self.f, *single, lengths, self.place, self.T, self.beyond
+        parts = (self.T, self.norms, self.lengths, self.beyond, self.place)
+        f = np.ascontiguousarray(self.f[..., order])
+        return _Rows(f, *(part[order] for part in parts))
 
     def products(self, steps: Floats, directions: Floats, width: int) -> tuple[Array, Array]:
         """Of the first `width` rows with the steps, and with their directions beyond."""
-        T, beyond = self.single
-        out = directions.astype(np.float32) @ beyond[:width].T
+        out = directions.astype(np.float32) @ self.beyond[:width].T
         if steps.shape[-1] == 0:
             return np.broadcast_to(np.float32(0.0), (*steps.shape[:-1], width)), out
-        flat = steps.reshape(-1, steps.shape[-1]).astype(np.float32) @ T[:width].T
+        flat = steps.reshape(-1, steps.shape[-1]).astype(np.float32) @ self.T[:width].T
         return flat.reshape(*steps.shape[:-1], width), out
 
 
 @kernel
 def _relabel_two(
-    labels: Array, gaps: Array, some: Array, products: Array, out: Array, f: Array,
-    f_single: Array, norms: Array, lengths: Array, place: Array, T: Array, beyond: Array,
+    labels: Array, gaps: Array, some: Array, products: Array, out: Array, f_single: Array,
+    norms: Array, lengths: Array, place: Array, f: Array, T: Array, beyond: Array,
     in_place: bool, base: Array, steps: Array, directions: Array, far: Array, rounding: Array,
     blur: Array,
 ) -> None:  # fmt: skip
@@ -192,7 +192,8 @@ def _relabel_two(
                 labels[z, j] = value > zero
                 n_near += abs(value) <= norms[j] * rounded + lengths[j] * blurred
         else:
-            labels[z] = base
+            for j in range(len(base)):
+                labels[z, j] = base[j]
             for j in range(products.shape[1]):
                 value = f_single[j] + products[i, j]
                 labels[z, place[j]] = value > zero
@@ -204,17 +205,18 @@ def _relabel_two(
             if abs(value) > norms[j] * rounded + lengths[j] * blurred:
                 continue
             if abs(value) <= norms[j] * rounded:
-                value = f[j]
+                row = place[j]
+                value = f[row]
                 for p in range(T.shape[1]):
-                    value += T[j, p] * steps[z, p]
-                labels[z, place[j]] = value > 0.0
+                    value += T[row, p] * steps[z, p]
+                labels[z, row] = value > 0.0
             gaps[z] = min(gaps[z], abs(value) / lengths[j])
 
 
 @kernel
 def _relabel_many(
-    labels: Array, gaps: Array, some: Array, products: Array, out: Array, f: Array,
-    f_single: Array, norms: Array, lengths: Array, place: Array, T: Array, beyond: Array,
+    labels: Array, gaps: Array, some: Array, products: Array, out: Array, f_single: Array,
+    norms: Array, lengths: Array, place: Array, f: Array, T: Array, beyond: Array,
     in_place: bool, base: Array, steps: Array, directions: Array, far: Array, rounding: Array,
     blur: Array,
 ) -> None:  # fmt: skip
@@ -239,7 +241,8 @@ def _relabel_many(
                 best[j] = value if higher else best[j]
         n_near = 0
         if not in_place:
-            labels[z] = base
+            for j in range(len(base)):
+                labels[z, j] = base[j]
         for j in range(width):
             labels[z, place[j]] = which[j]
             n_near += best[j] - second[j] <= norms[j] * rounded + lengths[j] * blurred
@@ -251,16 +254,16 @@ def _relabel_many(
                 continue
             if lead <= norms[j] * rounded:
                 top, runner_up = -np.inf, -np.inf
-                across = 0.0
+                row, across = place[j], 0.0
                 for q in range(beyond.shape[1]):
-                    across += beyond[j, q] * directions[z, q]
+                    across += beyond[row, q] * directions[z, q]
                 for c in range(n_classes):
-                    value = f[j, c] + across * far[z, c if far.shape[1] > 1 else 0]
+                    value = f[row, c] + across * far[z, c if far.shape[1] > 1 else 0]
                     for p in range(T.shape[1]):
-                        value += T[j, p] * steps[z, c, p]
+                        value += T[row, p] * steps[z, c, p]
                     if value > top:
                         top, runner_up = value, top
-                        labels[z, place[j]] = c
+                        labels[z, row] = c
                     elif value > runner_up:
                         runner_up = value
                 lead = top - runner_up

@@ -59,9 +59,13 @@ def family(estimator: Any) -> Family:
     return Logistic(asked["C"], asked["fit_intercept"], asked["class_weight"])
 
 
-def block_size(k: int) -> int:
+def _block_size(k: int, asked: Asked) -> int:
     """How many z are solved together: so many that their products with S stay in the cache."""
-    return int(np.clip((1 << 19) // max(k, 1), 128, 1024))
+    columns = asked.n_classes if asked.n_classes > 2 else 1
+    size = int(np.clip((1 << 19) // max(k * columns, 1), 128, 1024))
+    if asked.kind == "label":
+        return size
+    return max(1, min(size, (1 << 22) // (len(asked.X) * asked.n_classes)))
 
 
 def class_weights(class_weight: Any, counts: Array, labels: Array) -> Floats:
@@ -103,7 +107,7 @@ class Logistic:
         whole = bool(counts.all())
         if whole:
             yield base(None).alone()
-        size = block_size(len(S) * (c if c > 2 else 1))
+        size = _block_size(len(S), asked)
         for start in range(0, len(Z), size):
             rows, y = Z.X[start : start + size], Z.y[start : start + size]
             if c == 2:

@@ -26,6 +26,7 @@ __all__ = [
     "Steps",
     "expm1",
     "first_steps",
+    "largest_of",
     "polished",
     "series",
     "sure_labels",
@@ -37,7 +38,11 @@ EXACT = 1e-11
 PASSES = 60
 """What is not near enough by then is solved in another way: in double precision, or alone."""
 
-_CROWDED = 0.75
+_ROUGH = 0.015
+"""If ten rows are within b of the boundary, about one model in seven has one within this much of b:
+it is not worth the passes to be sure of the last few at once."""
+
+_CROWDED = 0.9
 """Columns that are done are taken out when fewer than this share are still at work."""
 
 
@@ -137,8 +142,7 @@ def sure_labels(
     labels of steps and the gaps. Comes with which z were not found at all.
     """
     which = np.arange(len(start.d))
-    # If ten rows are within b of the boundary, about one model in seven has one within 0.015 b.
-    rough = max(0.015 * float(reach[min(10, len(reach) - 1)]), EXACT)
+    rough = max(_ROUGH * float(reach[min(10, len(reach) - 1)]), EXACT)
     steps = solve(which, start, np.full(len(which), rough), True)
     labels, gaps = label(which, steps)
     for share, single in ((0.3, True), (0.1, False), (0.0, False)):
@@ -243,6 +247,15 @@ def expm1(u: Any, c: Any) -> Any:
 
 
 @inlined
+def largest_of(numbers: Array) -> Any:
+    """The largest of their absolute values, 0 if there are none."""
+    top = 0.0
+    for number in numbers:
+        top = max(top, abs(number))
+    return top
+
+
+@inlined
 def _sigmoid(f: float) -> float:
     if f >= 0.0:
         return 1.0 / (1.0 + math.exp(-f))
@@ -282,7 +295,7 @@ def _remainders(U: Array, p: Array, D: Array, c: Any, R: Array, largest: Array) 
             u = U[i, j]
             e = expm1(u, c)
             R[i, j] = D[j] * (e / (c[10] + p[j] * e) - u)
-        largest[i] = np.abs(U[i]).max() if U.shape[1] else 0.0
+        largest[i] = largest_of(U[i])
 
 
 @kernel
@@ -398,7 +411,7 @@ def _search(
         step = typed[0]
         for j in range(k):
             U[i, j] += step * U_along[i, j]
-        largest[i] = np.abs(U[i]).max() if k else 0.0
+        largest[i] = largest_of(U[i])
         for j in range(d.shape[1]):
             d[i, j] += step * direction[i, j]
         v[i] += t * along_z

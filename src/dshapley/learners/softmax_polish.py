@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from dshapley.learners.kernels import inlined, kernel
-from dshapley.learners.polish import PASSES, expm1, series
+from dshapley.learners.polish import PASSES, expm1, largest_of, series
 from dshapley.learners.softmax_fit import Preconditioner
 from dshapley.points import Array, Floats
 
 __all__ = ["Curve", "Steps", "polished"]
 
-_CROWDED = 0.75
+_CROWDED = 0.9
 """z that are done are taken out when fewer than this share are still at work."""
 
 _SAFETY = 1.0
@@ -207,7 +207,8 @@ def _remainders(U: Array, P: Array, C: Array, c: Any, R: Array, largest: Array) 
     E = np.empty((n_classes, k), U.dtype)
     m = np.empty(k, U.dtype)
     for i in range(n):
-        m[:] = 0
+        for j in range(k):
+            m[j] = c[10] - c[10]
         for a in range(n_classes):
             for j in range(k):
                 E[a, j] = expm1(U[i, a, j], c)
@@ -215,7 +216,7 @@ def _remainders(U: Array, P: Array, C: Array, c: Any, R: Array, largest: Array) 
         for a in range(n_classes):
             for j in range(k):
                 R[i, a, j] = C[j] * P[a, j] * (E[a, j] - m[j]) / (c[10] + m[j])
-        largest[i] = np.abs(U[i]).max() if k else 0.0
+        largest[i] = largest_of(U[i].ravel())
 
 
 @kernel
@@ -308,8 +309,10 @@ def _directions(
                 M_direction[i, a, j] = beta * M_direction[i, a, j] - G[i, a, j]
                 downhill += direction[i, a, j] * G[i, a, j]
         if downhill >= 0.0:
-            direction[i] = -solved[i]
-            M_direction[i] = -G[i]
+            for a in range(n_classes):
+                for j in range(p):
+                    direction[i, a, j] = -solved[i, a, j]
+                    M_direction[i, a, j] = -G[i, a, j]
         slopes[i] = gp
 
 
@@ -389,7 +392,7 @@ def _search(
             for j in range(p):
                 d[i, a, j] += step * direction[i, a, j]
                 Md[i, a, j] += step * M_direction[i, a, j]
-        largest[i] = np.abs(U[i]).max() if k else 0.0
+        largest[i] = largest_of(U[i].ravel())
 
 
 @inlined
