@@ -2,12 +2,13 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+PEERS  := .venv-peers
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types unit bench clean
+.PHONY: help demo test lint types unit bench bench-peers clean
 
 help:           ## this list
-	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: .*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: .*## /\t/' | expand -t 14
 
 demo: $(VENV)/.installed    ## value the rows of an embedded real data set (under two minutes)
 	$(BIN)/dshapley demo
@@ -25,10 +26,13 @@ unit: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term:skip-covered
 
 bench: $(VENV)/.installed-test   ## speed, as ratios taken in one run
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks $(DATA)
 
-clean:          ## remove the virtual environment and what tools left behind
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
+bench-peers: $(VENV)/.installed-test $(PEERS)/.installed   ## speed beside pyDVL (under five minutes)
+	$(BIN)/python -m benchmarks.peers
+
+clean:          ## remove the virtual environments and what tools left behind
+	rm -rf $(VENV) $(PEERS) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -42,3 +46,10 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 $(VENV)/.installed-test: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
 	@touch $@ $(VENV)/.installed
+
+# pyDVL needs numpy 1, dshapley numpy 2; there are wheels of both for Python 3.11 and 3.12.
+$(PEERS)/.installed:
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check \
+	  'pyDVL==0.10.0' 'numpy<2' scikit-learn threadpoolctl
+	@touch $@

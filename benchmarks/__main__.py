@@ -1,7 +1,15 @@
-"""All benchmarks, one table each."""
+"""All benchmarks, one table each; with a folder of data sets, those that need them too."""
 
-from benchmarks import overhead, workers
+import sys
+from pathlib import Path
+
+from benchmarks import closed_form, learners, memory, overhead, workers
 
 if __name__ == "__main__":
-    for benchmark in (overhead, workers):
-        benchmark.main()
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else None
+    learners.main(folder)
+    memory.main()
+    workers.main()
+    overhead.main()
+    if folder is not None:
+        closed_form.main(folder)

@@ -6,16 +6,21 @@ from sklearn.linear_model import LogisticRegression
 
 import dshapley as ds
 from benchmarks.setting import alternate, print_table, synthetic
+from dshapley.potentials import Way
 
-SETTINGS = [(100, 50, 40), (500, 100, 20)]
-"""(m, points, draws)"""
+SETTINGS: list[tuple[Way, int, int, int]] = [
+    ("refit", 100, 50, 40),
+    ("fast", 500, 500, 400),
+    ("fast", 2500, 1000, 100),
+]
+"""(path, m, points, draws)"""
 
 
 def main() -> None:
     database, test = synthetic()
-    U = ds.potential(LogisticRegression(), test=test)
     rows = []
-    for m, n_points, n_draws in SETTINGS:
+    for path, m, n_points, n_draws in SETTINGS:
+        U = ds.potential(LogisticRegression(), test=test, path=path)
         design = ds.Design(database, m=m)
         Z = database.take(range(n_points))
         bits = {}
@@ -27,6 +32,7 @@ def main() -> None:
         same = "yes" if bits[1] == bits[2] else "NO"
         rows.append(
             [
+                path,
                 str(m),
                 str(n_points),
                 str(n_draws),
@@ -38,7 +44,7 @@ def main() -> None:
         )
     print_table(
         "Workers: seconds for a run (logistic regression, uniform sizes)",
-        ["m", "points", "draws", "one process", "two", "ratio", "same bits"],
+        ["path", "m", "points", "draws", "one process", "two", "ratio", "same bits"],
         rows,
     )
 

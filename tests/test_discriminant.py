@@ -15,6 +15,7 @@ import dshapley as ds
 from conftest import labelled
 from dshapley.errors import DShapleyWarning
 from dshapley.learners.decisions import Case
+from dshapley.testing import check_learner
 
 METRICS = ["accuracy", "balanced_accuracy", "f1", "roc_auc", "log_score", "brier"]
 KINDS = ["normal", "float32", "collinear", "categories", "bits", "shifted", "scaled", "text"]
@@ -241,3 +242,18 @@ def test_what_is_not_supported_is_refitted_and_says_so(estimator, reason):
     assert U.describe()["path"] == "refit"
     with pytest.raises(ds.InputError, match=reason):
         ds.potential(estimator, test=labelled(20), path="fast")
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        LinearDiscriminantAnalysis(),
+        LinearDiscriminantAnalysis(solver="lsqr", shrinkage=0.2),
+        QuadraticDiscriminantAnalysis(reg_param=0.3),
+        NearestCentroid(),
+    ],
+    ids=str,
+)
+def test_the_public_contract_is_kept(estimator):
+    """Also that what scikit-learn cannot train fails here too."""
+    check_learner(estimator, metrics=["accuracy"])

@@ -48,6 +48,9 @@ CLOSE = {"rtol": 0.0, "atol": 1e-9}
 CLASSIFICATION = ["accuracy", "balanced_accuracy", "f1", "roc_auc", "log_score", "brier"]
 REGRESSION = ["r2", "neg_mse"]
 
+# The same is promised of models that are retrained, and of those that need not be.
+PATHS = pytest.mark.parametrize("path", ["auto", "refit"])
+
 
 def classified(n, classes, *, seed):
     """Points around one centre for each class; every class is there."""
@@ -106,9 +109,10 @@ def test_nothing_is_worth_the_majority_rate_of_the_test_set():
     assert U.empty_value() == 0.5
 
 
+@PATHS
 @pytest.mark.parametrize("metric", CLASSIFICATION)
 @pytest.mark.parametrize("counts", [[7, 3], [3, 7], [2, 5, 3], [4, 4, 4]], ids=str)
-def test_nothing_is_worth_the_best_constant_classifier(metric, counts):
+def test_nothing_is_worth_the_best_constant_classifier(metric, counts, path):
     c = len(counts)
     test = uneven(["x", "y", "z"][:c], counts)
     p = np.array(counts) / sum(counts)
@@ -122,34 +126,38 @@ def test_nothing_is_worth_the_best_constant_classifier(metric, counts):
         "log_score": 1 + (p * np.log(p)).sum() / np.log(1000),
         "brier": 1 - 0.5 * (1 - (p**2).sum()),
     }
-    U = potential(GaussianNB(), test=test, metric=metric)
+    U = potential(GaussianNB(), test=test, metric=metric, path=path)
     np.testing.assert_allclose(U(test.take([])), expected[metric], **EXACT)
     np.testing.assert_allclose(U.empty_value(), expected[metric], **EXACT)
 
 
+@PATHS
 @pytest.mark.parametrize("metric", [None, "neg_mse", "r2"])
-def test_nothing_is_worth_the_test_mean_to_a_regressor(metric):
+def test_nothing_is_worth_the_test_mean_to_a_regressor(metric, path):
     y = NUMBERS.y
     error = np.minimum((y - y.mean()) ** 2 / (4 * y.var()), 1.0).mean()
-    U = potential(LinearRegression(), test=NUMBERS, metric=metric)
+    U = potential(LinearRegression(), test=NUMBERS, metric=metric, path=path)
     expected = 0.0 if metric == "r2" else 1 - error
     np.testing.assert_allclose(U(NUMBERS.take([])), expected, **EXACT)
     np.testing.assert_allclose(U.empty_value(), expected, **EXACT)
 
 
-def test_nothing_is_worth_what_a_function_says_of_the_constant_predictor():
-    U = potential(GaussianNB(), test=uneven(["x", "y"], [3, 1]), metric=reference.accuracy_score)
+@PATHS
+def test_nothing_is_worth_what_a_function_says_of_the_constant_predictor(path):
+    test = uneven(["x", "y"], [3, 1])
+    U = potential(GaussianNB(), test=test, metric=reference.accuracy_score, path=path)
     assert U(U.test.take([])) == 0.75
-    V = potential(Ridge(), test=NUMBERS, metric=lambda y, p: -np.abs(y - p).mean())
+    V = potential(Ridge(), test=NUMBERS, metric=lambda y, p: -np.abs(y - p).mean(), path=path)
     spread = np.abs(NUMBERS.y - NUMBERS.y.mean()).mean()
     np.testing.assert_allclose(V(NUMBERS.take([])), -spread, **EXACT)
 
 
+@PATHS
 @pytest.mark.parametrize("empty", [0.0, 0.123, -2, np.float64(1.5)])
 @pytest.mark.parametrize(("model", "test"), [(GaussianNB(), TWO), (Ridge(), NUMBERS)])
-def test_the_worth_of_nothing_can_be_given(model, test, empty):
-    plain = potential(model, test=test)
-    U = potential(model, test=test, empty=empty)
+def test_the_worth_of_nothing_can_be_given(model, test, empty, path):
+    plain = potential(model, test=test, path=path)
+    U = potential(model, test=test, empty=empty, path=path)
     nothing = test.take([])
     assert U(nothing) == empty
     assert U.empty_value() == empty
@@ -165,10 +173,11 @@ def test_the_worth_of_nothing_is_a_number(empty):
         potential(GaussianNB(), test=TWO, empty=empty)(TWO.take([]))
 
 
-def test_nothing_may_come_without_types():
+@PATHS
+def test_nothing_may_come_without_types(path):
     """An empty array has no labels to take a type from."""
     nothing = Points(np.zeros((0, 2)), [])
-    U = potential(GaussianNB(), test=TWO)
+    U = potential(GaussianNB(), test=TWO, path=path)
     assert U(nothing) == U(TWO.take([]))
     Z = TWO.take([0, 1, 2])
     np.testing.assert_array_equal(marginals(U, nothing, Z), marginals(U, TWO.take([]), Z))
@@ -177,19 +186,21 @@ def test_nothing_may_come_without_types():
 # --- sets of one class, of fewer classes, of other classes, with repeats
 
 
+@PATHS
 @pytest.mark.parametrize("n", [1, 5])
 @pytest.mark.parametrize(
     "model",
     [GaussianNB(), LogisticRegression(), DecisionTreeClassifier(), SVC(), KNeighborsClassifier()],
     ids=lambda model: type(model).__name__,
 )
-def test_trained_on_one_class_a_model_predicts_that_class(model, n):
-    U = potential(model, test=THREE)
+def test_trained_on_one_class_a_model_predicts_that_class(model, n, path):
+    U = potential(model, test=THREE, path=path)
     for label in ["a", "b", "c", "unheard of"]:
         S = Points(THREE.X[:n], [label] * n)
         np.testing.assert_allclose(U(S), np.mean(THREE.y == label), **EXACT)
 
 
+@PATHS
 @pytest.mark.parametrize(
     ("metric", "expected"),
     [
@@ -200,8 +211,8 @@ def test_trained_on_one_class_a_model_predicts_that_class(model, n):
         (reference.accuracy_score, lambda y, label: np.mean(y == label)),
     ],
 )
-def test_one_class_by_every_metric(metric, expected):
-    U = potential(GaussianNB(), test=THREE, metric=metric)
+def test_one_class_by_every_metric(metric, expected, path):
+    U = potential(GaussianNB(), test=THREE, metric=metric, path=path)
     for label in ["a", "b", "c"]:
         S = Points(THREE.X[:4], [label] * 4)
         np.testing.assert_allclose(U(S), expected(THREE.y, label), **EXACT)
@@ -231,20 +242,22 @@ def by_hand(S, metric):
     return 1 - 0.5 * ((everything**2).sum(axis=1) - 2 * p_true + 1).mean()
 
 
+@PATHS
 @pytest.mark.parametrize("metric", CLASSIFICATION)
 @pytest.mark.parametrize("classes", ["abc", "ab", "ac", "bc", "abcd", "ad", "bd", "de", "aBc"])
-def test_classes_need_not_be_those_of_the_test_set(metric, classes):
+def test_classes_need_not_be_those_of_the_test_set(metric, classes, path):
     S = classified(15, list(classes), seed=4)
-    U = potential(GaussianNB(), test=THREE, metric=metric)
+    U = potential(GaussianNB(), test=THREE, metric=metric, path=path)
     np.testing.assert_allclose(U(S), by_hand(S, metric), **CLOSE)
 
 
+@PATHS
 @pytest.mark.parametrize("metric", CLASSIFICATION)
-def test_points_may_repeat(metric):
+def test_points_may_repeat(metric, path):
     S = THREE.take([0, 0, 0, 1, 1, 5, 6, 6, 2])
-    U = potential(GaussianNB(), test=THREE, metric=metric)
+    U = potential(GaussianNB(), test=THREE, metric=metric, path=path)
     np.testing.assert_allclose(U(S), by_hand(S, metric), **CLOSE)
-    nearest = potential(KNeighborsClassifier(3), test=THREE)
+    nearest = potential(KNeighborsClassifier(3), test=THREE, path=path)
     model = KNeighborsClassifier(3).fit(S.X, S.y)
     assert nearest(S) == model.score(THREE.X, THREE.y)
 
@@ -258,30 +271,34 @@ def test_every_set_has_a_worth(index):
         assert 0.0 <= U(S) <= 1.0
 
 
+@PATHS
 @pytest.mark.parametrize("metric", REGRESSION)
 @pytest.mark.parametrize(
     "model",
     [LinearRegression(), Ridge(), KNeighborsRegressor(), DecisionTreeRegressor()],
     ids=lambda model: type(model).__name__,
 )
-def test_a_regressor_can_be_trained_on_one_point(model, metric):
-    U = potential(model, test=NUMBERS, metric=metric)
+def test_a_regressor_can_be_trained_on_one_point(model, metric, path):
+    U = potential(model, test=NUMBERS, metric=metric, path=path)
     constant = np.full((1, len(NUMBERS)), NUMBERS.y[3])
     expected = U.metric.score(NUMBERS.y, constant)[0]
     np.testing.assert_allclose(U(NUMBERS.take([3])), expected, **CLOSE)
     np.testing.assert_allclose(U(NUMBERS.take([3, 3, 3])), expected, **CLOSE)
 
 
+@PATHS
 @pytest.mark.parametrize(
     "labels",
     [[0, 1], [1, 2], [-1, 1], [False, True], [0.0, 1.0], ["no", "yes"], ["0", "10"]],
     ids=str,
 )
 @pytest.mark.parametrize("metric", CLASSIFICATION)
-def test_labels_may_be_of_any_kind(labels, metric):
+def test_labels_may_be_of_any_kind(labels, metric, path):
     codes = (TWO.y == "yes").astype(int)
-    plain = potential(GaussianNB(), test=Points(TWO.X, codes), metric=metric)
-    named = potential(GaussianNB(), test=Points(TWO.X, np.array(labels)[codes]), metric=metric)
+    plain, named = (
+        potential(GaussianNB(), test=Points(TWO.X, y), metric=metric, path=path)
+        for y in (codes, np.array(labels)[codes])
+    )
     for index in ([], [0], list(range(9))):
         S, N = (
             Points(TWO.X[index], codes[index]),
@@ -317,10 +334,11 @@ SETS = pytest.mark.parametrize(
 )
 
 
+@PATHS
 @MODELS
 @SETS
-def test_marginals_equal_one_by_one(model, metric, data, index):
-    U = potential(model, test=data.take(slice(20, 40)), metric=metric)
+def test_marginals_equal_one_by_one(model, metric, data, index, path):
+    U = potential(model, test=data.take(slice(20, 40)), metric=metric, path=path)
     S, Z = data.take(index), data.take([0, 1, 2, 2, 13, 14])
     gains = marginals(U, S, Z)
     assert gains.shape == (6,)
@@ -329,10 +347,11 @@ def test_marginals_equal_one_by_one(model, metric, data, index):
     assert gains[2] == gains[3]
 
 
+@PATHS
 @MODELS
 @SETS
-def test_marginals_of_bundles_equal_one_by_one(model, metric, data, index):
-    U = potential(model, test=data.take(slice(20, 40)), metric=metric)
+def test_marginals_of_bundles_equal_one_by_one(model, metric, data, index, path):
+    U = potential(model, test=data.take(slice(20, 40)), metric=metric, path=path)
     S = data.take(index)
     Z = Bundles(data.take([0, 1, 2, 2, 13, 14]), ["q", "p", "q", "q", "r", "p"])
     gains = marginals(U, S, Z)
@@ -356,8 +375,9 @@ def test_marginals_of_frames_equal_one_by_one(final, data, bundled, index):
     np.testing.assert_allclose(marginals(U, S, Z), one_by_one(U, S, Z), **CLOSE)
 
 
-def test_marginals_may_be_of_points_from_elsewhere():
-    U = potential(GaussianNB(), test=THREE)
+@PATHS
+def test_marginals_may_be_of_points_from_elsewhere(path):
+    U = potential(GaussianNB(), test=THREE, path=path)
     S, Z = THREE.take(range(8)), classified(5, ["c", "d"], seed=9)
     np.testing.assert_allclose(marginals(U, S, Z), one_by_one(U, S, Z), **CLOSE)
 
@@ -422,22 +442,28 @@ def test_a_marginal_that_is_no_number_is_an_error_that_names_the_point(bad):
         marginals(U, Points([[0.0]]), Z)
 
 
-def test_a_score_that_is_no_number_is_an_error():
-    U = potential(
-        GaussianNB(), test=TWO, metric=Metric("odd", "label", lambda y, p: p[:, 0] * np.nan)
-    )
+@PATHS
+def test_a_score_that_is_no_number_is_an_error(path):
+    odd = Metric("odd", "label", lambda y, p: p[:, 0] * np.nan)
+    U = potential(GaussianNB(), test=TWO, metric=odd, path=path)
     with pytest.raises(FitError, match="the odd of a model trained on about 10 rows is not a num"):
         U(TWO.take(range(10)))
     with pytest.raises(FitError, match="is not a number"):
         marginals(U, TWO.take([]), TWO.take([0]))
 
 
-def test_unlabelled_points_train_no_model():
-    U = potential(GaussianNB(), test=TWO)
-    with pytest.raises(InputError, match="no labels"):
-        U(Points(TWO.X))
-    with pytest.raises(InputError, match="labelled and unlabelled"):
-        marginals(U, TWO, Points(TWO.X))
+@pytest.mark.parametrize("path", ["fast", "refit"])
+def test_unlabelled_points_train_no_model(path):
+    U = potential(GaussianNB(), test=TWO, path=path)
+    nameless = Points(TWO.X)
+    with pytest.raises(InputError, match="these points have no labels, and a model needs them"):
+        U(nameless)
+    for S in (TWO, TWO.take([]), TWO.take([0]), nameless):
+        for Z in (nameless, Bundles(nameless, TWO.y)):
+            with pytest.raises(InputError, match="these points have no labels"):
+                marginals(U, S, Z)
+    with pytest.raises(InputError, match="these points have no labels"):
+        marginals(U, nameless, TWO)
 
 
 # --- seeds
@@ -541,17 +567,18 @@ def with_bad(points, bad, *, frame):
     return Points(pd.DataFrame(X, columns=["age", "pay"]) if frame else X, points.y)
 
 
+@PATHS
 @pytest.mark.parametrize("frame", [False, True], ids=["array", "frame"])
 @pytest.mark.parametrize(
     ("bad", "what"), [(np.nan, "NaN"), (np.inf, "infinity"), (-np.inf, "infinity")]
 )
 @pytest.mark.parametrize("model", [LogisticRegression(), GaussianNB()], ids=["logistic", "bayes"])
-def test_what_is_not_finite_is_refused_and_its_column_named(model, bad, what, frame):
+def test_what_is_not_finite_is_refused_and_its_column_named(model, bad, what, frame, path):
     good, wrong = with_bad(TWO, 1.0, frame=frame), with_bad(TWO, bad, frame=frame)
     column = "pay" if frame else "1"
     with pytest.raises(InputError, match=f"test has {what} in column {column}: fill it in"):
-        potential(model, test=wrong)
-    U = potential(model, test=good)
+        potential(model, test=wrong, path=path)
+    U = potential(model, test=good, path=path)
     U.check(good, name="database")
     with pytest.raises(InputError, match=f"database has {what} in column {column}: "):
         U.check(wrong, name="database")
@@ -564,12 +591,13 @@ def test_the_number_of_bad_columns_is_told():
         potential(GaussianNB(), test=(X, TWO.y))
 
 
-def test_a_missing_category_is_refused_or_accepted_as_the_model_says():
+@PATHS
+def test_a_missing_category_is_refused_or_accepted_as_the_model_says(path):
     data = framed(TWO)
     gaps = data.X.assign(kind=data.X["kind"].where(data.X["kind"] != "mid"))
     assert gaps["kind"].isna().any()
     with pytest.raises(InputError, match="test has NaN in column kind"):
-        potential(KNeighborsClassifier(), test=Points(gaps, data.y))
+        potential(KNeighborsClassifier(), test=Points(gaps, data.y), path=path)
     boosting = HistGradientBoostingClassifier(
         max_iter=2, min_samples_leaf=2, categorical_features="from_dtype"
     )
@@ -619,9 +647,10 @@ def test_points_must_have_labels_that_fit_the_task():
         potential(Ridge(), test=NUMBERS).check(TWO, name="Z")
 
 
-def test_check_points_looks_into_bundles_and_leaves_plain_functions_alone():
+@PATHS
+def test_check_points_looks_into_bundles_and_leaves_plain_functions_alone(path):
     wrong = with_bad(TWO, np.nan, frame=False)
-    U = potential(GaussianNB(), test=TWO)
+    U = potential(GaussianNB(), test=TWO, path=path)
     check_points(U, TWO, name="Z")
     check_points(U, Bundles(TWO, TWO.y), name="Z")
     for points in (wrong, Bundles(wrong, wrong.y)):

@@ -1,6 +1,7 @@
 import os
 import signal
 import threading
+import time
 
 import joblib
 import numpy as np
@@ -199,7 +200,13 @@ def test_one_blas_thread_while_draws_run(setup):
 def test_progress_tells_draws_error_and_time_left(setup, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setenv("FORCE_COLOR", "1")
-    ds.run(*setup, until=60, progress=True)
+    _, design, Z = setup
+
+    def U(S):
+        time.sleep(0.003)  # so that there is time to tell
+        return float(S.y.sum() % 2) / 10.0
+
+    ds.run(U, design, Z, until=60, progress=True)
     line = capsys.readouterr().err
     assert "/60 draws" in line
     assert "largest stderr 0." in line

@@ -132,7 +132,7 @@ def test_dask_workers_give_the_same_bits_and_one_may_die(tmp_path):
     distributed = pytest.importorskip("dask.distributed")
     import joblib
 
-    U = ds.potential(LogisticRegression(), test=labelled(200, seed=1))
+    U = ds.potential(LogisticRegression(), test=labelled(200, seed=1), path="refit")
     design, Z = ds.Design(labelled(80), m=30, seed=2), labelled(10, seed=3)
     alone = ds.run(U, design, Z, until=40)
     with (

@@ -9,6 +9,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.tree import DecisionTreeClassifier
 
 import dshapley as ds
 from conftest import labelled
@@ -77,8 +78,10 @@ def test_broken_potentials_are_caught(U, says):
 
 
 def test_an_estimator_without_a_learner_has_nothing_to_compare():
+    with pytest.raises(ds.InputError, match="DecisionTreeClassifier is refitted: no learner is"):
+        check_learner(DecisionTreeClassifier())
     with pytest.raises(ds.InputError, match="LogisticRegression is refitted"):
-        check_learner(LogisticRegression())
+        check_learner(LogisticRegression(solver="liblinear"))
 
 
 class Centre(GaussianNB):

@@ -25,7 +25,6 @@ MODELS: dict[str, dict[Task, tuple[str, dict[str, Any]]]] = {
         "regression": ("neighbors:KNeighborsRegressor", {}),
     },
     "naive_bayes": {"classification": ("naive_bayes:GaussianNB", {})},
-    "lda": {"classification": ("discriminant_analysis:LinearDiscriminantAnalysis", {})},
     "svm": {
         "classification": ("svm:SVC", {}),
         "regression": ("svm:SVR", {}),
