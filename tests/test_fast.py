@@ -450,3 +450,17 @@ def test_a_result_says_by_which_path(model, path, reason, tmp_path):
         assert about["min_rows"] == 1
         assert ("path.reason" in about) == bool(reason)
         assert reason is None or reason in about["path.reason"]
+
+
+@pytest.mark.parametrize("least", [0, -3])
+def test_there_is_no_set_of_fewer_rows_than_none(least):
+    with pytest.raises(ds.InputError, match="min_rows = "):
+        ds.potential(LogisticRegression(), test=(np.eye(2), [0, 1]), min_rows=least)
+
+
+def test_a_warning_points_at_the_line_that_caused_it():
+    X, y = np.random.default_rng(0).normal(size=(20, 2)), np.arange(20) % 2
+    slow = LogisticRegression(solver="liblinear")
+    with pytest.warns(DShapleyWarning) as caught:
+        ds.value(X, y, model=slow, test=(X, y), m=3, draws=2)
+    assert [warning.filename for warning in caught] == [__file__]

@@ -289,3 +289,24 @@ def test_steps_along_one_row_each(scale):
     labels, _ = Flips.along(f, T).labels_along(directions, far)
     decisions = values(f, T, far[:, :, np.newaxis] * directions[:, np.newaxis, :])
     np.testing.assert_array_equal(labels, decided(decisions, 4))
+
+
+def test_single_precision_of_large_decision_values():
+    f = np.array([[1000 + 2.9e-5, 1000 + 3.2e-5, -2000.0]])
+    labels, _ = Flips(f, np.ones((1, 1))).labels(np.array([[[1e-5], [0.0], [0.0]]]))
+    assert labels.tolist() == [[0]]
+
+
+@pytest.mark.parametrize("scale", [1e-3, 0.01, 0.1])
+@pytest.mark.parametrize("far", [1.0, 5.0, 20.0])
+def test_rows_far_out_and_near_a_boundary(far, scale):
+    rng = np.random.default_rng(0)
+    n, p, r = 2000, 10, 50
+    T, steps = rng.normal(size=(n, p)) / np.sqrt(p), scale * rng.normal(size=(r, 4, p))
+    moved = np.einsum("ncp,np->nc", steps[np.arange(n) % r], T)
+    f = rng.uniform(0, 1, (n, 1)) + far * np.array([1.0, 1.0, -1.0, -1.0]) - moved
+    f[:, 1] += rng.uniform(-1e-7, 1e-7, n) * far
+    labels, _ = Flips(f, T).labels(steps)
+    decisions = values(f, T, steps)
+    sure = leads(decisions, 4) > 1e-12 * far
+    np.testing.assert_array_equal(labels[sure], decisions.argmax(axis=2)[sure])

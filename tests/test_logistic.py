@@ -8,6 +8,7 @@ import threadpoolctl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
 
 import dshapley as ds
 from dshapley.errors import DShapleyWarning
@@ -318,3 +319,51 @@ def test_known_parameters_are_not_refitted():
         warnings.simplefilter("error")
         U = ds.potential(LogisticRegression(C=3.0, class_weight="balanced"), test=data(2, 20))
     assert U.describe()["path"] == "fast"
+
+
+# --- what a review of these paths found
+
+
+def test_roc_auc_of_a_test_set_that_lacks_a_class():
+    S, Z, test = data(3, 60), data(3, 8, seed=1), data(3, 80, seed=2)
+    check(S, Z, test.take(test.y != "elm"), metrics=["roc_auc"])
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_roc_auc_keeps_the_contract():
+    check_learner(LogisticRegression(), metrics=["roc_auc"], tolerance=1e-7, reference=tight())
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_a_weak_penalty_does_not_overflow(classes):
+    B, Z, test = (data(classes, n, d=40, seed=seed) for seed, n in enumerate((500, 8, 150)))
+    check(B.sample(149, np.random.default_rng(150)), Z, test, C=100.0, metrics=["accuracy"])
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(
+    "parameters",
+    [{"C": 100.0}, {"class_weight": "balanced", "C": 10.0, "fit_intercept": False}],
+    ids=str,
+)
+def test_a_weak_penalty_keeps_the_contract(parameters):
+    check_learner(
+        LogisticRegression(**parameters),
+        metrics=["accuracy"],
+        tolerance=1e-7,
+        reference=tight(**parameters),
+    )
+
+
+@pytest.mark.parametrize("metric", ["balanced_accuracy", lambda y, p: float(np.mean(y == p))])
+@pytest.mark.parametrize("model", [GaussianNB(), LogisticRegression()])
+def test_more_classes_than_a_byte_holds(model, metric):
+    rng = np.random.default_rng(1)
+    y = np.repeat(np.arange(150), 3)
+    X = 5.0 * rng.normal(size=(150, 4))[y] + 0.3 * rng.normal(size=(450, 4))
+    S, test = ds.Points(X[::3], y[::3]), ds.Points(X[2::3], y[2::3])
+    found, expected = (
+        ds.potential(model, test=test, metric=metric, path=path)(S + S.take([0]))
+        for path in ("fast", "refit")
+    )
+    assert found == pytest.approx(expected, abs=0.02)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from dshapley.design import Design
-from dshapley.errors import DShapleyWarning, InputError
+from dshapley.errors import InputError, warn
 from dshapley.metrics import Metric
 from dshapley.points import Array, Bundles, Points, as_points
 from dshapley.potentials import Way, potential
@@ -120,8 +119,4 @@ def _check_classes(database: Points, test: Points, rows: Points) -> None:
         if name == "test set" and len(unseen) == len(labels):
             raise InputError(f"test: none of its labels ({some}) is in the database")
         if unseen:
-            warnings.warn(
-                f"the {name} has labels that the database never shows: {some}",
-                DShapleyWarning,
-                stacklevel=3,
-            )
+            warn(f"the {name} has labels that the database never shows: {some}")

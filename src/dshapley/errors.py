@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import sys
+import warnings
 from collections.abc import Iterable
 
 __all__ = [
@@ -38,6 +40,14 @@ class DrawError(DShapleyError, RuntimeError):
 
 class RunFolderError(InputError):
     """A run folder cannot be used: it belongs to another run, or cannot be read or written."""
+
+
+def warn(message: str) -> None:
+    """A DShapleyWarning at the line outside this package that led to it."""
+    level = 2
+    while sys._getframe(level - 1).f_globals.get("__name__", "").partition(".")[0] == __package__:
+        level += 1
+    warnings.warn(message, DShapleyWarning, stacklevel=level)
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

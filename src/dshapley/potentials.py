@@ -7,7 +7,6 @@ Any function from Points to a float is a potential. Two optional methods make it
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,7 +14,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 
-from dshapley.errors import DShapleyWarning, FitError, InputError
+from dshapley.errors import FitError, InputError, warn
 from dshapley.identity import Plain, plain
 from dshapley.learners import Fast, Learner, Query, Refit, learner
 from dshapley.learners.refit import is_classifier
@@ -223,7 +222,7 @@ def _learner(estimator: Any, path: Way) -> Learner:
             reason = chosen.reason or f"no fast learner knows {type(estimator).__name__}"
             raise InputError(f"path = 'fast' is not possible. {reason}")
         if chosen.reason:
-            warnings.warn(f"slow path: {chosen.reason}", DShapleyWarning, stacklevel=3)
+            warn(f"slow path: {chosen.reason}")
     return chosen
 
 

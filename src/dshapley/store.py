@@ -18,7 +18,6 @@ import os
 import platform
 import secrets
 import time
-import warnings
 from collections.abc import Callable, Mapping
 from importlib import metadata
 from pathlib import Path
@@ -27,7 +26,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dshapley.errors import DShapleyWarning, RunFolderError
+from dshapley.errors import RunFolderError, warn
 from dshapley.points import Array, Floats
 from dshapley.valuation import Draws
 
@@ -84,10 +83,8 @@ class RunFolder:
         draws, bad = _read_shards(self.folder, self._digest_key, self._header, self._identity)
         for path, reason in bad:
             aside = path.with_name(path.name + ".rejected")
-            warnings.warn(
-                f"{path} {reason}; it is set aside as {aside.name} and its draws are computed anew",
-                DShapleyWarning,
-                stacklevel=2,
+            warn(
+                f"{path} {reason}; it is set aside as {aside.name} and its draws are computed anew"
             )
             path.replace(aside)
         return draws
@@ -156,7 +153,7 @@ def load(folder: str | Path) -> Draws:
     about = {**manifest["info"], **manifest["identity"]}
     draws, bad = _read_shards(folder, key, header, about)
     for path, reason in bad:
-        warnings.warn(f"{path} {reason}; its draws are left out", DShapleyWarning, stacklevel=2)
+        warn(f"{path} {reason}; its draws are left out")
     if len(draws) == 0:
         raise RunFolderError(f"{folder} holds no draws yet")
     return draws
@@ -287,11 +284,9 @@ def _warn_of_versions(folder: Path, manifest: dict[str, Any]) -> None:
     old = manifest["versions"]
     changed = [f"{p} {old.get(p)} -> {v}" for p, v in now.items() if old.get(p) != v]
     if changed:
-        warnings.warn(
+        warn(
             f"{folder} was begun with other versions ({', '.join(changed)}): its new draws may "
-            "differ from the old in the last digits",
-            DShapleyWarning,
-            stacklevel=2,
+            "differ from the old in the last digits"
         )
 
 

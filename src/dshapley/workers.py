@@ -21,7 +21,7 @@ import joblib
 import threadpoolctl
 from numpy.typing import NDArray
 
-from dshapley.errors import DrawError, DShapleyWarning, InputError
+from dshapley.errors import DrawError, InputError, warn
 
 __all__ = ["Result", "Task", "results"]
 
@@ -84,11 +84,7 @@ def _surviving(shared: _Shared, ts: Iterator[int], n_jobs: int | None) -> Genera
                     f"the workers failed {losses} times in a row, perhaps for lack of memory; "
                     f"use fewer of them. The last time: {reason}"
                 ) from error
-            warnings.warn(
-                f"workers were lost ({reason}); their draws are computed again",
-                DShapleyWarning,
-                stacklevel=2,
-            )
+            warn(f"workers were lost ({reason}); their draws are computed again")
         finally:
             with warnings.catch_warnings():
                 # Work ahead of a rule that then says stop is lost by intent.

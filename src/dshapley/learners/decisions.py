@@ -102,8 +102,7 @@ class Case:
     @cached_property
     def decides(self) -> bool:
         """Whether scores are decision values, as they are for refitted models."""
-        assert self.asked.query.classes is not None
-        return len(self.asked.query.classes) == 2 and hasattr(self.estimator, "decision_function")
+        return self.asked.n_classes == 2 and hasattr(self.estimator, "decision_function")
 
     @cached_property
     def pairs(self) -> list[tuple[int, Bools]]:

@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 import numpy as np
 
 from dshapley.learners.protocol import Query
-from dshapley.learners.refit import described, training_sets
+from dshapley.learners.refit import check_min_rows, described, training_sets
 from dshapley.points import Array, Bundles, Floats, Points
 
 __all__ = ["Asked", "Family", "Fast", "Sample", "Scored", "UnsupportedError"]
@@ -97,6 +97,9 @@ class Fast:
     estimator: Any
     family: Family
     min_rows: int = 1
+
+    def __post_init__(self) -> None:
+        check_min_rows(self.min_rows)
 
     def scores(self, S: Points, Z: Points | Bundles, query: Query, seed: int) -> Floats:
         """The score trained on S, then the one trained on S + z for each z. Nothing is random."""

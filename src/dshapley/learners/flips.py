@@ -14,12 +14,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dshapley.learners.kernels import kernel
 from dshapley.points import Array, Floats
 
-__all__ = ["Beyond", "Flips"]
+__all__ = ["Beyond", "Flips", "as_labels"]
 
 _BLOCK = 128
 """Models multiplied out together: those of about the same |d_z|."""
@@ -28,6 +27,11 @@ _WIDE = 0.5
 """Where more than this share of the rows can flip, all are multiplied out, in their own order."""
 
 _EPSILON = float(np.finfo(np.float32).eps) / 2
+
+
+def as_labels(codes: Array, n_classes: int) -> Array:
+    """Codes of classes, a byte each where that is enough."""
+    return codes.astype(np.int8 if n_classes < 128 else np.int32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,12 +67,12 @@ class Flips:
         beyond = np.empty((len(T), 0)) if beyond is None else beyond
         norms = np.sqrt(np.einsum("ij,ij->i", T, T) + np.einsum("ij,ij->i", beyond, beyond))
         if f.ndim == 1:
-            self.base, lead = (f > 0.0).astype(np.int8), np.abs(f)[:, np.newaxis]
+            self.base, lead = as_labels(f > 0.0, 2), np.abs(f)[:, np.newaxis]
             lengths = norms[:, np.newaxis]
         else:
-            self.base = f.argmax(axis=1).astype(np.int8)
+            self.base = as_labels(f.argmax(axis=1), f.shape[1])
             lead = f.max(axis=1, keepdims=True) - f
-            np.put_along_axis(lead, self.base[:, np.newaxis].astype(np.int64), np.inf, axis=1)
+            np.put_along_axis(lead, f.argmax(axis=1)[:, np.newaxis], np.inf, axis=1)
             if lengths is None:
                 lengths = np.repeat(2.0 * norms[:, np.newaxis], f.shape[1], axis=1)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -77,11 +81,11 @@ class Flips:
         self.reach = reach[order]
         """The length of a step that could flip each row, rising."""
         self._exact = f, T, beyond
-        self._all = _Rows(
-            np.ascontiguousarray(f.T, np.float32), T.astype(np.float32), norms.astype(np.float32),
-            lengths.max(axis=1).astype(np.float32), beyond.astype(np.float32),
-            np.arange(len(f)),
-        )  # fmt: skip
+        # Near a boundary two classes are as small as |t| |d|; of more, the two best can be large.
+        large = np.zeros(len(f)) if f.ndim == 1 else 4.0 * _EPSILON * np.abs(f).max(axis=1)
+        parts = (f.T, T, norms, large, lengths.max(axis=1), beyond)
+        single = (np.ascontiguousarray(part, dtype=np.float32) for part in parts)
+        self._all = _Rows(*[*single, np.arange(len(f))])
         self._order = order
 
     @cached_property
@@ -98,7 +102,7 @@ class Flips:
 
     def labels_along(
         self, directions: Floats, far: Floats, blur: Floats | None = None
-    ) -> tuple[NDArray[np.int8], Floats]:
+    ) -> tuple[Array, Floats]:
         """Those of the steps far[z, c] directions[z]: one product a model, not one a class."""
         norms = np.sqrt(np.einsum("ij,ij->i", directions, directions))
         norms = np.maximum(norms, np.finfo(np.float64).tiny)[:, np.newaxis]
@@ -113,7 +117,7 @@ class Flips:
         blur: Floats | None = None,
         lengths: Floats | None = None,
         beyond: Beyond | None = None,
-    ) -> tuple[NDArray[np.int8], Floats]:
+    ) -> tuple[Array, Floats]:
         """(r, n) labels for the steps d_z, (r, p) or (r, c, p), and how far the nearest flip is.
 
         Where this gap is at most `blur`, a step that far from d_z could have another label. Gaps
@@ -121,7 +125,7 @@ class Flips:
         of the steps, by default |d_z|, for more classes the largest of their norms.
         """
         r = len(steps)
-        labels = np.empty((r, len(self.base)), dtype=np.int8)
+        labels = np.empty((r, len(self.base)), dtype=self.base.dtype)
         gaps = np.full(r, np.inf)
         blur = np.zeros(r) if blur is None else blur
         beyond = Beyond(np.empty((r, 0)), np.zeros((r, 1))) if beyond is None else beyond
@@ -141,8 +145,8 @@ class Flips:
             relabel: Any = _relabel_two if steps.ndim == 2 else _relabel_many
             relabel(
                 labels, gaps, some, *rows.products(steps[some], beyond.directions[some], width),
-                rows.f, rows.norms, rows.lengths, rows.place, *self._exact, wide, self.base, steps,
-                beyond.directions, beyond.far, rounding, blur,
+                rows.f, rows.norms, rows.large, rows.lengths, rows.place, *self._exact, wide,
+                self.base, steps, beyond.directions, beyond.far, rounding, blur,
             )  # fmt: skip
         return labels, gaps
 
@@ -155,13 +159,15 @@ class _Rows:
     """(n,) or (c, n)"""
     T: Array
     norms: Array
+    large: Array
+    """The rounding error of f."""
     lengths: Array
     beyond: Array
     place: Array
     """Where they are among the test rows."""
 
     def take(self, order: Array) -> _Rows:
-        parts = (self.T, self.norms, self.lengths, self.beyond, self.place)
+        parts = (self.T, self.norms, self.large, self.lengths, self.beyond, self.place)
         f = np.ascontiguousarray(self.f[..., order])
         return _Rows(f, *(part[order] for part in parts))
 
@@ -177,7 +183,7 @@ class _Rows:
 @kernel
 def _relabel_two(
     labels: Array, gaps: Array, some: Array, products: Array, out: Array, f_single: Array,
-    norms: Array, lengths: Array, place: Array, f: Array, T: Array, beyond: Array,
+    norms: Array, large: Array, lengths: Array, place: Array, f: Array, T: Array, beyond: Array,
     in_place: bool, base: Array, steps: Array, directions: Array, far: Array, rounding: Array,
     blur: Array,
 ) -> None:  # fmt: skip
@@ -216,7 +222,7 @@ def _relabel_two(
 @kernel
 def _relabel_many(
     labels: Array, gaps: Array, some: Array, products: Array, out: Array, f_single: Array,
-    norms: Array, lengths: Array, place: Array, f: Array, T: Array, beyond: Array,
+    norms: Array, large: Array, lengths: Array, place: Array, f: Array, T: Array, beyond: Array,
     in_place: bool, base: Array, steps: Array, directions: Array, far: Array, rounding: Array,
     blur: Array,
 ) -> None:  # fmt: skip
@@ -245,14 +251,14 @@ def _relabel_many(
                 labels[z, j] = base[j]
         for j in range(width):
             labels[z, place[j]] = which[j]
-            n_near += best[j] - second[j] <= norms[j] * rounded + lengths[j] * blurred
+            n_near += best[j] - second[j] <= large[j] + norms[j] * rounded + lengths[j] * blurred
         if n_near == 0:
             continue
         for j in range(width):
             lead = float(best[j] - second[j])
-            if lead > norms[j] * rounded + lengths[j] * blurred:
+            if lead > large[j] + norms[j] * rounded + lengths[j] * blurred:
                 continue
-            if lead <= norms[j] * rounded:
+            if lead <= large[j] + norms[j] * rounded:
                 top, runner_up = -np.inf, -np.inf
                 row, across = place[j], 0.0
                 for q in range(beyond.shape[1]):

@@ -26,7 +26,7 @@ from scipy.special import expit
 
 from dshapley.errors import FitError
 from dshapley.learners.fast import Asked, Family, Sample, UnsupportedError
-from dshapley.learners.flips import Flips
+from dshapley.learners.flips import Flips, as_labels
 from dshapley.learners.polish import (
     EXACT,
     Quadratic,
@@ -176,7 +176,7 @@ class _Base:
 
     def _outputs(self, decisions: Floats) -> Array:
         if self.kind == "label":
-            return (decisions > 0.0).astype(np.int8)
+            return as_labels(decisions > 0.0, 2)
         if self.kind == "score":
             return np.stack([-decisions, decisions], axis=-1)
         return np.stack([expit(-decisions), expit(decisions)], axis=-1)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from dshapley.learners.distances import Distance, named_distance
 from dshapley.learners.fast import Asked, Family, Sample, UnsupportedError
+from dshapley.learners.flips import as_labels
 from dshapley.learners.kept import kept
 from dshapley.learners.kernels import inlined, kernel
 from dshapley.points import Array, Floats, Points
@@ -294,7 +295,7 @@ def _said(sums: Floats, asked: Asked) -> Array:
         with np.errstate(invalid="ignore"):  # no neighbours, no mean
             return np.asarray(sums[:, 0] / sums[:, 1])
     if asked.kind == "label":
-        return sums.argmax(axis=1).astype(np.int8 if asked.n_classes < 128 else np.int32)
+        return as_labels(sums.argmax(axis=1), asked.n_classes)
     return sums
 
 

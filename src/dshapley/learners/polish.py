@@ -30,6 +30,7 @@ __all__ = [
     "polished",
     "series",
     "sure_labels",
+    "too_far",
 ]
 
 EXACT = 1e-11
@@ -37,6 +38,7 @@ EXACT = 1e-11
 
 PASSES = 60
 """What is not near enough by then is solved in another way: in double precision, or alone."""
+
 
 _ROUGH = 0.015
 """If ten rows are within b of the boundary, about one model in seven has one within this much of b:
@@ -216,8 +218,8 @@ class _Work:
         rounding = 32.0 * float(np.finfo(S.X.dtype).eps)
         _directions(
             self.R @ S.X, S.gradient, self.z, self.f, self.y, self.C, self.h, self.d, self.v,
-            self.largest, S.reach, self.tolerance, rounding, self.P, self.direction, self.slopes,
-            self.far, self.done,
+            self.largest, too_far(S.X.dtype), S.reach, self.tolerance, rounding, self.P,
+            self.direction, self.slopes, self.far, self.done,
         )  # fmt: skip
 
     def advance(self) -> None:
@@ -229,16 +231,23 @@ class _Work:
         )  # fmt: skip
 
 
+def too_far(dtype: Any) -> float:
+    """A change of a decision value of S beyond which 1 + expm1 has too few digits left."""
+    return 8.0 if dtype == np.float32 else 20.0
+
+
 def series(dtype: Any) -> tuple[Any, ...]:
-    """Of exp(u / 64) - 1, then 1, 2, 1/64: typed, so that nothing is promoted."""
+    """Of exp(u / 64) - 1, then 1, 2, 1/64, 60, and a tiny number: typed, to promote nothing."""
     terms = [1.0 / math.factorial(j) for j in range(1, 11)]
-    return tuple(np.dtype(dtype).type(number) for number in (*terms, 1.0, 2.0, 1.0 / 64.0))
+    return tuple(
+        np.dtype(dtype).type(number) for number in (*terms, 1.0, 2.0, 1.0 / 64.0, 60.0, 1e-30)
+    )
 
 
 @inlined
 def expm1(u: Any, c: Any) -> Any:
-    """exp(u) - 1 for |u| up to about 60, in operations that the compiler can vectorise."""
-    w = u * c[12]
+    """exp(u) - 1 for |u| up to 60, in operations that the compiler can vectorise."""
+    w = min(max(u, -c[13]), c[13]) * c[12]
     e = w * (c[0] + w * (c[1] + w * (c[2] + w * (c[3] + w * (c[4] + w * (c[5] + w * (
         c[6] + w * (c[7] + w * (c[8] + w * c[9])))))))))  # fmt: skip
     for _ in range(6):
@@ -294,15 +303,15 @@ def _remainders(U: Array, p: Array, D: Array, c: Any, R: Array, largest: Array) 
         for j in range(U.shape[1]):
             u = U[i, j]
             e = expm1(u, c)
-            R[i, j] = D[j] * (e / (c[10] + p[j] * e) - u)
+            R[i, j] = D[j] * (e / max(c[10] + p[j] * e, c[14]) - u)
         largest[i] = largest_of(U[i])
 
 
 @kernel
 def _directions(
     G: Array, base: Array, z: Array, f: Array, y: Array, C: Array, h: Array, d: Array, v: Array,
-    largest: Array, reach: float, tolerance: Array, rounding: float, P: Array, direction: Array,
-    slopes: Array, far: Array, done: Array,
+    largest: Array, limit: float, reach: float, tolerance: Array, rounding: float, P: Array,
+    direction: Array, slopes: Array, far: Array, done: Array,
 ) -> None:  # fmt: skip
     """Finish the gradients; who is near enough is done, the others get a conjugate direction.
 
@@ -310,6 +319,9 @@ def _directions(
     """
     for i in range(len(f)):
         if done[i]:
+            continue
+        if largest[i] > limit:
+            done[i], far[i] = True, np.inf
             continue
         s = _sigmoid(f[i] + v[i])
         pull = C[i] * (s - y[i])
@@ -382,7 +394,7 @@ def _search(
                 along = U_along[i, j]
                 u = U[i, j] + step * along
                 e = expm1(u, c)
-                under = one / (one + p[j] * e)
+                under = one / max(one + p[j] * e, c[14])
                 rest = D[j] * (e * under - u)
                 R[i, j] = rest
                 slope += rest * along

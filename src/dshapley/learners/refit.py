@@ -14,7 +14,7 @@ from dshapley.errors import FitError, InputError
 from dshapley.learners.protocol import Query
 from dshapley.points import Array, Bundles, Floats, Points
 
-__all__ = ["Refit", "described", "is_classifier", "training_sets"]
+__all__ = ["Refit", "check_min_rows", "described", "is_classifier", "training_sets"]
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,7 @@ class Refit:
         if not hasattr(self.estimator, "fit"):
             what = repr(self.estimator)[:60]
             raise InputError(f"{what} has no method fit: give a scikit-learn estimator")
-        if self.min_rows < 1:
-            raise InputError(f"min_rows = {self.min_rows}: it is 1 or more")
+        check_min_rows(self.min_rows)
         if isinstance(self.estimator, type):
             name = self.estimator.__name__
             raise InputError(f"{name} is a class: give an estimator, {name}()")
@@ -78,6 +77,12 @@ class Refit:
             self.estimator.get_params(deep=False)
         )
         return composed or bool(get_tags(self.estimator).input_tags.allow_nan)
+
+
+def check_min_rows(min_rows: int) -> None:
+    """Raise an InputError where there is no such number of rows."""
+    if min_rows < 1:
+        raise InputError(f"min_rows = {min_rows}: it is 1 or more")
 
 
 def described(estimator: Any) -> dict[str, Any]:
@@ -146,7 +151,7 @@ def _answer(model: Any, query: Query) -> Array:
         return predictions.reshape(len(query.y))
     if query.output == "label":
         return query.codes(np.asarray(model.predict(query.X)))
-    if query.output == "probability" or not _prefers_decision(model, query):
+    if query.output == "probability" or not _prefers_decision(model):
         return query.spread(model.classes_, model.predict_proba(query.X), fill=0.0)
     decision = model.decision_function(query.X)
     if decision.ndim == 1:
@@ -154,12 +159,11 @@ def _answer(model: Any, query: Query) -> Array:
     return query.spread(model.classes_, decision, fill=-np.inf)
 
 
-def _prefers_decision(model: Any, query: Query) -> bool:
+def _prefers_decision(model: Any) -> bool:
     """For two classes the decision value is finer; for more only probabilities compare rows."""
     if not hasattr(model, "decision_function"):
         return False
-    assert query.classes is not None
-    return len(query.classes) == 2 or not hasattr(model, "predict_proba")
+    return len(model.classes_) == 2 or not hasattr(model, "predict_proba")
 
 
 def _seeded(estimator: Any, seed: int) -> Any:

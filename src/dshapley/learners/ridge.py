@@ -224,7 +224,7 @@ class Penalised:
         test = _test(asked)
         f, T = (of(test.X, test.mean - fit.centre) for of in (fit.at, fit.whitened))
         flips = None
-        if asked.kind == "label" and len(counts) < 128:
+        if asked.kind == "label":
             flips = Flips(f[:, 0], T) if len(counts) == 2 else Flips.along(f, T)
         return _Classifier(fit, weights, f, T, asked.kind == "label", flips)
 

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import softmax
 
-from dshapley.learners.flips import Beyond, Flips
+from dshapley.learners.flips import Beyond, Flips, as_labels
 from dshapley.learners.polish import EXACT, sure_labels
 from dshapley.learners.softmax_fit import Preconditioner, Problem, Space, optimum
 from dshapley.learners.softmax_polish import Curve, Steps, polished
@@ -122,7 +122,7 @@ class Softmax:
 
     def _outputs(self, decisions: Floats) -> Array:
         if self.kind == "label":
-            return decisions.argmax(axis=-1).astype(np.int8)
+            return as_labels(decisions.argmax(axis=-1), len(self.W))
         return softmax(decisions, axis=-1)
 
     @cached_property

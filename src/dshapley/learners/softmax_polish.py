@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dshapley.learners.kernels import inlined, kernel
-from dshapley.learners.polish import PASSES, expm1, largest_of, series
+from dshapley.learners.polish import PASSES, expm1, largest_of, series, too_far
 from dshapley.learners.softmax_fit import Preconditioner
 from dshapley.points import Array, Floats
 
@@ -183,8 +183,8 @@ class _Work:
         rounding = 32.0 * float(np.finfo(S.X.dtype).eps)
         _directions(
             G, solved, self.solved, self.along_z, self.weight_z, self.d, self.Md, self.direction,
-            self.M_direction, self.largest, self.tolerance, rounding, _SAFETY, self.slopes,
-            self.far, self.done,
+            self.M_direction, self.largest, too_far(S.X.dtype), self.tolerance, rounding, _SAFETY,
+            self.slopes, self.far, self.done,
         )  # fmt: skip
         self.solved = solved
 
@@ -215,7 +215,7 @@ def _remainders(U: Array, P: Array, C: Array, c: Any, R: Array, largest: Array) 
                 m[j] += P[a, j] * E[a, j]
         for a in range(n_classes):
             for j in range(k):
-                R[i, a, j] = C[j] * P[a, j] * (E[a, j] - m[j]) / (c[10] + m[j])
+                R[i, a, j] = C[j] * P[a, j] * (E[a, j] - m[j]) / max(c[10] + m[j], c[14])
         largest[i] = largest_of(U[i].ravel())
 
 
@@ -272,13 +272,16 @@ def _pull_and_weight(f: Array, y: Array, C: Array, pull: Array, weight: Array) -
 @kernel
 def _directions(
     G: Array, solved: Array, before: Array, along_z: Array, weight_z: Array, d: Array, Md: Array,
-    direction: Array, M_direction: Array, largest: Array, tolerance: Array, rounding: float,
-    safety: float, slopes: Array, far: Array, done: Array,
+    direction: Array, M_direction: Array, largest: Array, limit: float, tolerance: Array,
+    rounding: float, safety: float, slopes: Array, far: Array, done: Array,
 ) -> None:  # fmt: skip
     """Who is near enough is done, the others get a conjugate direction (Polak and Ribiere's)."""
     n, n_classes, p = G.shape
     for i in range(n):
         if done[i]:
+            continue
+        if largest[i] > limit:
+            done[i], far[i] = True, np.inf
             continue
         g_z = 0.0
         for a in range(n_classes):
@@ -364,7 +367,7 @@ def _search(
             for a in range(n_classes):
                 for j in range(k):
                     go = along[i, a, j]
-                    share = P[a, j] / (one + m[j])
+                    share = P[a, j] / max(one + m[j], c[14])
                     R[i, a, j] = C[j] * share * (E[a, j] - m[j])
                     slope += R[i, a, j] * go
                     here = share * (one + E[a, j]) * go
