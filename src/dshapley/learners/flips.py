@@ -84,8 +84,8 @@ class Flips:
         # Near a boundary two classes are as small as |t| |d|; of more, the two best can be large.
         large = np.zeros(len(f)) if f.ndim == 1 else 4.0 * _EPSILON * np.abs(f).max(axis=1)
         parts = (f.T, T, norms, large, lengths.max(axis=1), beyond)
-        single = (np.ascontiguousarray(part, dtype=np.float32) for part in parts)
-        self._all = _Rows(*[*single, np.arange(len(f))])
+        single = [np.ascontiguousarray(part, dtype=np.float32) for part in parts]
+        self._all = _Rows(np.arange(len(f)), *single)
         self._order = order
 
     @cached_property
@@ -155,6 +155,8 @@ class Flips:
 class _Rows:
     """Test rows in some order, in single precision."""
 
+    place: Array
+    """Where they are among the test rows."""
     f: Array
     """(n,) or (c, n)"""
     T: Array
@@ -163,13 +165,11 @@ class _Rows:
     """The rounding error of f."""
     lengths: Array
     beyond: Array
-    place: Array
-    """Where they are among the test rows."""
 
     def take(self, order: Array) -> _Rows:
-        parts = (self.T, self.norms, self.large, self.lengths, self.beyond, self.place)
         f = np.ascontiguousarray(self.f[..., order])
-        return _Rows(f, *(part[order] for part in parts))
+        parts = (self.T, self.norms, self.large, self.lengths, self.beyond)
+        return _Rows(self.place[order], f, *(part[order] for part in parts))
 
     def products(self, steps: Floats, directions: Floats, width: int) -> tuple[Array, Array]:
         """Of the first `width` rows with the steps, and with their directions beyond."""
