@@ -34,6 +34,7 @@ FLOW = [
     "learners.nearest",
     "learners.ridge",
     "learners.kernel_ridge",
+    "learners.passes",
     "learners.polish",
     "learners.softmax_fit",
     "learners.softmax_polish",

@@ -27,14 +27,8 @@ from scipy.special import expit
 from dshapley.errors import FitError
 from dshapley.learners.fast import Asked, Family, Sample, UnsupportedError
 from dshapley.learners.flips import Flips, as_labels
-from dshapley.learners.polish import (
-    EXACT,
-    Quadratic,
-    Steps,
-    first_steps,
-    polished,
-    sure_labels,
-)
+from dshapley.learners.passes import EXACT, Steps, sure_labels
+from dshapley.learners.polish import Quadratic, first_steps, polished
 from dshapley.learners.softmax import Softmax
 from dshapley.points import Array, Floats
 

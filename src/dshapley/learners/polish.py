@@ -9,61 +9,17 @@ within exp(r) |gradient|.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from dshapley.learners.kernels import inlined, kernel
+from dshapley.learners.passes import Steps, expm1, largest_of, series, solved, too_far
 from dshapley.points import Array, Floats
 
-__all__ = [
-    "EXACT",
-    "PASSES",
-    "Quadratic",
-    "Steps",
-    "expm1",
-    "first_steps",
-    "largest_of",
-    "polished",
-    "series",
-    "sure_labels",
-    "too_far",
-]
-
-EXACT = 1e-11
-"""How near to the optimum counts as exact, in the norm of the Hessian of S."""
-
-PASSES = 60
-"""What is not near enough by then is solved in another way: in double precision, or alone."""
-
-
-_ROUGH = 0.015
-"""If ten rows are within b of the boundary, about one model in seven has one within this much of b:
-it is not worth the passes to be sure of the last few at once."""
-
-_CROWDED = 0.9
-"""Columns that are done are taken out when fewer than this share are still at work."""
-
-
-@dataclass(frozen=True, eq=False)
-class Steps:
-    """From the model of S to those of S + z."""
-
-    d: Floats
-    blur: Floats
-    """How far from there the optimum may be."""
-
-    def take(self, which: Array) -> Steps:
-        """Some of them."""
-        return Steps(self.d[which], self.blur[which])
-
-    def replaced(self, where: Array, others: Steps) -> Steps:
-        """Others in some places."""
-        d = np.where(where[:, np.newaxis], others.d, self.d)
-        return Steps(d, np.where(where, others.blur, self.blur))
+__all__ = ["Quadratic", "first_steps", "polished"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +57,8 @@ def first_steps(S: Quadratic, z: Floats, f: Floats, y: Array, C: Floats) -> Step
     a = np.empty(len(z))
     h = np.einsum("ij,ij->i", z, z)
     _scalars(f - z @ S.gradient, h, y.astype(np.float64), C, a)
-    return Steps(-S.gradient - a[:, np.newaxis] * z, np.full(len(z), np.inf))
+    d = -S.gradient - a[:, np.newaxis] * z
+    return Steps(d, d, np.full(len(z), np.inf))
 
 
 def polished(
@@ -111,53 +68,7 @@ def polished(
 
     The blur of those that are not found is infinite.
     """
-    work = _Work.start(S, z, f, y, C, start.d, tolerance)
-    steps = Steps(np.empty(z.shape), np.empty(len(z)))
-    which = np.arange(len(z))
-    for turn in range(PASSES + 1):
-        work.gradients()
-        if turn == PASSES:
-            work.far[~work.done] = np.inf
-            work.done[:] = True
-        left = ~work.done
-        if not left.any() or left.mean() < _CROWDED:
-            steps.d[which[work.done]] = work.d[work.done]
-            steps.blur[which[work.done]] = work.far[work.done]
-            if not left.any():
-                break
-            work, which = work.kept(left), which[left]
-        work.advance()
-    return steps
-
-
-def sure_labels(
-    solve: Callable[[Array, Any, Floats, bool], Any],
-    label: Callable[[Array, Any], tuple[Array, Floats]],
-    start: Any,
-    reach: Floats,
-) -> tuple[Array, Array]:
-    """The labels of all z, solved no more exactly than it takes to be sure of them.
-
-    First in single precision to where about one in seven is not sure, then those to a fraction of
-    the gap to their nearest flip, at last to the optimum in double, where nothing is left to be
-    unsure of. `solve(which, start, tolerance, single)` returns steps with their blur, `label` the
-    labels of steps and the gaps. Comes with which z were not found at all.
-    """
-    which = np.arange(len(start.d))
-    rough = max(_ROUGH * float(reach[min(10, len(reach) - 1)]), EXACT)
-    steps = solve(which, start, np.full(len(which), rough), True)
-    labels, gaps = label(which, steps)
-    for share, single in ((0.3, True), (0.1, False), (0.0, False)):
-        unsure = gaps <= steps.blur
-        if not unsure.any():
-            return labels, which[:0]
-        which, steps = which[unsure], steps.take(unsure)
-        lost = np.isinf(steps.blur)
-        steps = steps.replaced(lost, start.take(which))
-        tolerance = np.maximum(share * np.where(lost, 0.0, gaps[unsure]), EXACT)
-        steps = solve(which, steps, tolerance, single)
-        labels[which], gaps = label(which, steps)
-    return labels, which[np.isinf(steps.blur)]
+    return solved(_Work.start(S, z, f, y, C, start.d, tolerance))
 
 
 @dataclass(eq=False)
@@ -196,24 +107,25 @@ class _Work:
     ) -> _Work:
         """At w + d."""
         n, dtype = len(z), S.X.dtype
-        U = d.astype(dtype) @ S.X.T
+        step = d.astype(dtype)
+        U = step @ S.X.T
         R, largest = np.empty_like(U), np.empty(n)
         _remainders(U, S.p, S.D, S.constants, R, largest)
         return cls(
             S, z=z.astype(dtype), f=f, y=y.astype(np.float64), C=C,
-            h=np.einsum("ij,ij->i", z, z), tolerance=tolerance, d=d.astype(dtype),
+            h=np.einsum("ij,ij->i", z, z), tolerance=tolerance, d=step,
             v=np.einsum("ij,ij->i", z, d), U=U, R=R, largest=largest,
             P=np.zeros(z.shape, dtype), direction=np.zeros(z.shape, dtype),
             slopes=np.zeros((n, 4)), far=np.full(n, np.inf), done=np.zeros(n, np.bool_),
         )  # fmt: skip
 
-    def kept(self, left: Array) -> _Work:
-        """Only those that are left."""
-        arrays = {field.name: getattr(self, field.name)[left] for field in fields(self)[1:]}
-        return _Work(self.S, **arrays)
+    @property
+    def Md(self) -> Array:
+        """Here lengths are those of the Hessian of S, which is the identity."""
+        return self.d
 
     def gradients(self) -> None:
-        """Gradients, who is done, and directions to go for the others."""
+        """See `Work`."""
         S = self.S
         rounding = 32.0 * float(np.finfo(S.X.dtype).eps)
         _directions(
@@ -223,45 +135,12 @@ class _Work:
         )  # fmt: skip
 
     def advance(self) -> None:
-        """To the minimum along each direction."""
+        """See `Work`."""
         S = self.S
         _search(
             self.U, self.direction @ S.X.T, S.p, S.D, S.constants, self.f, self.y, self.C, self.d,
             self.direction, self.v, self.slopes, self.R, self.largest, self.done,
         )  # fmt: skip
-
-
-def too_far(dtype: Any) -> float:
-    """A change of a decision value of S beyond which 1 + expm1 has too few digits left."""
-    return 8.0 if dtype == np.float32 else 20.0
-
-
-def series(dtype: Any) -> tuple[Any, ...]:
-    """Of exp(u / 64) - 1, then 1, 2, 1/64, 60, and a tiny number: typed, to promote nothing."""
-    terms = [1.0 / math.factorial(j) for j in range(1, 11)]
-    return tuple(
-        np.dtype(dtype).type(number) for number in (*terms, 1.0, 2.0, 1.0 / 64.0, 60.0, 1e-30)
-    )
-
-
-@inlined
-def expm1(u: Any, c: Any) -> Any:
-    """exp(u) - 1 for |u| up to 60, in operations that the compiler can vectorise."""
-    w = min(max(u, -c[13]), c[13]) * c[12]
-    e = w * (c[0] + w * (c[1] + w * (c[2] + w * (c[3] + w * (c[4] + w * (c[5] + w * (
-        c[6] + w * (c[7] + w * (c[8] + w * c[9])))))))))  # fmt: skip
-    for _ in range(6):
-        e = e * (e + c[11])
-    return e
-
-
-@inlined
-def largest_of(numbers: Array) -> Any:
-    """The largest of their absolute values, 0 if there are none."""
-    top = 0.0
-    for number in numbers:
-        top = max(top, abs(number))
-    return top
 
 
 @inlined

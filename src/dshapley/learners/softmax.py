@@ -9,9 +9,9 @@ import numpy as np
 from scipy.special import softmax
 
 from dshapley.learners.flips import Beyond, Flips, as_labels
-from dshapley.learners.polish import EXACT, sure_labels
+from dshapley.learners.passes import EXACT, Steps, sure_labels
 from dshapley.learners.softmax_fit import Preconditioner, Problem, Space, optimum
-from dshapley.learners.softmax_polish import Curve, Steps, polished
+from dshapley.learners.softmax_polish import Curve, polished
 from dshapley.points import Array, Floats
 
 __all__ = ["Softmax"]

@@ -7,21 +7,18 @@ curvature of z along its own pull.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from dshapley.learners.kernels import inlined, kernel
-from dshapley.learners.polish import PASSES, expm1, largest_of, series, too_far
+from dshapley.learners.passes import Steps, expm1, largest_of, series, solved, too_far
 from dshapley.learners.softmax_fit import Preconditioner
 from dshapley.points import Array, Floats
 
-__all__ = ["Curve", "Steps", "polished"]
-
-_CROWDED = 0.9
-"""z that are done are taken out when fewer than this share are still at work."""
+__all__ = ["Curve", "polished"]
 
 _SAFETY = 1.0
 """After a last step of Newton's method with M the optimum is at most this times |gradient| away, in
@@ -56,35 +53,6 @@ class Curve:
         return series(self.X.dtype)
 
 
-@dataclass(frozen=True, eq=False)
-class Steps:
-    """From the model of S to those of S + z."""
-
-    d: Floats
-    """(r, c, p)"""
-    Md: Floats
-    blur: Floats
-    """(r,) how far from there the optimum may be, in the norm of M."""
-
-    def take(self, which: Array) -> Steps:
-        """Some of them."""
-        return Steps(self.d[which], self.Md[which], self.blur[which])
-
-    def replaced(self, where: Array, others: Steps) -> Steps:
-        """Others in some places."""
-        wide = where[:, np.newaxis, np.newaxis]
-        return Steps(
-            np.where(wide, others.d, self.d),
-            np.where(wide, others.Md, self.Md),
-            np.where(where, others.blur, self.blur),
-        )
-
-    @property
-    def lengths(self) -> Floats:
-        """In the norm of M."""
-        return np.sqrt(np.maximum(np.einsum("nap,nap->n", self.d, self.Md), 0.0))
-
-
 def polished(
     S: Curve, z: Floats, f: Floats, y: Array, C: Floats, *, start: Steps, tolerance: Floats
 ) -> Steps:
@@ -92,24 +60,7 @@ def polished(
 
     The blur of those that are not found is infinite.
     """
-    work = _Work.start(S, z, f, y, C, start, tolerance)
-    steps = Steps(np.empty(start.d.shape), np.empty(start.d.shape), np.empty(len(z)))
-    which = np.arange(len(z))
-    for turn in range(PASSES + 1):
-        work.gradients()
-        if turn == PASSES:
-            work.far[~work.done] = np.inf
-            work.done[:] = True
-        left = ~work.done
-        if not left.any() or left.mean() < _CROWDED:
-            steps.d[which[work.done]] = work.d[work.done]
-            steps.Md[which[work.done]] = work.Md[work.done]
-            steps.blur[which[work.done]] = work.far[work.done]
-            if not left.any():
-                break
-            work, which = work.kept(left), which[left]
-        work.advance()
-    return steps
+    return solved(_Work.start(S, z, f, y, C, start, tolerance))
 
 
 @dataclass(eq=False)
@@ -168,28 +119,23 @@ class _Work:
             far=np.full(n, np.inf), done=np.zeros(n, np.bool_),
         )  # fmt: skip
 
-    def kept(self, left: Array) -> _Work:
-        """Only those that are left."""
-        arrays = {field.name: getattr(self, field.name)[left] for field in fields(self)[1:]}
-        return _Work(self.S, **arrays)
-
     def gradients(self) -> None:
-        """Gradients, who is done, and directions to go for the others."""
+        """See `Work`."""
         S = self.S
         n, c, k = self.R.shape
         G = (self.R.reshape(n * c, k) @ S.X).reshape(n, c, -1)
         _finish(G, S.gradient, S.penalty, self.z, self.f, self.y, self.C, self.d)
-        solved = S.M(G)
+        following = S.M(G)
         rounding = 32.0 * float(np.finfo(S.X.dtype).eps)
         _directions(
-            G, solved, self.solved, self.along_z, self.weight_z, self.d, self.Md, self.direction,
+            G, following, self.solved, self.along_z, self.weight_z, self.d, self.Md, self.direction,
             self.M_direction, self.largest, too_far(S.X.dtype), self.tolerance, rounding, _SAFETY,
             self.slopes, self.far, self.done,
         )  # fmt: skip
-        self.solved = solved
+        self.solved = following
 
     def advance(self) -> None:
-        """To the minimum along each direction."""
+        """See `Work`."""
         S = self.S
         n, c, p = self.direction.shape
         along = (self.direction.reshape(n * c, p) @ S.X.T).reshape(n, c, -1)
