@@ -232,7 +232,7 @@ def demo(
 
 
 _DEMO_M = 100
-_DEMO_DRAWS = 150
+_DEMO_DRAWS = 1000
 
 
 @contextlib.contextmanager
