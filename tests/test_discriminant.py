@@ -257,3 +257,36 @@ def test_what_is_not_supported_is_refitted_and_says_so(estimator, reason):
 def test_the_public_contract_is_kept(estimator):
     """Also that what scikit-learn cannot train fails here too."""
     check_learner(estimator, metrics=["accuracy"])
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [LinearDiscriminantAnalysis(), LinearDiscriminantAnalysis(solver="lsqr", shrinkage=0.5)],
+    ids=str,
+)
+def test_ties_of_conflicting_duplicates_are_refitted(estimator):
+    """The means of both classes are equal: the decision value is 0, or rounding."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        a, b = rng.normal(size=(2, 2))
+        test = ds.Points(rng.normal(size=(20, 2)), rng.integers(0, 2, 20))
+        S, Z = ds.Points([a, a, b], [0, 1, 1]), ds.Points([b], [0])
+        fast, refit = (
+            ds.potential(estimator, test=test, path=path).marginals(S, Z)
+            for path in ("fast", "refit")
+        )
+        np.testing.assert_allclose(fast, refit, rtol=0.0, atol=1e-12)
+
+
+def test_quadratic_with_a_metric_of_ones_own():
+    S, Z, test = (labelled(n, 3, seed=seed) for n, seed in ((60, 0), (5, 1), (40, 2)))
+    fast, refit = (
+        ds.potential(
+            QuadraticDiscriminantAnalysis(reg_param=0.1),
+            test=test,
+            metric=lambda y, predicted: float((y == predicted).mean()),
+            path=path,
+        ).marginals(S, Z)
+        for path in ("fast", "refit")
+    )
+    np.testing.assert_allclose(fast, refit, rtol=0.0, atol=1e-12)

@@ -464,3 +464,43 @@ def test_a_warning_points_at_the_line_that_caused_it():
     with pytest.warns(DShapleyWarning) as caught:
         ds.value(X, y, model=slow, test=(X, y), m=3, draws=2)
     assert [warning.filename for warning in caught] == [__file__]
+
+
+def test_text_in_a_column_is_named():
+    X = pd.DataFrame({"age": [1.0, 2.0], "town": ["here", "there"]})
+    with pytest.raises(ds.InputError, match="test: column town holds more than numbers"):
+        ds.potential(LogisticRegression(), test=(X, [0, 1]))
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [LogisticRegression(C=-1.0), LogisticRegression(solver="foo"), Ridge(solver="foo"),
+     LogisticRegression(class_weight="foo"), LogisticRegression(class_weight={0: 0.0, 1: 1.0})],
+    ids=str,
+)  # fmt: skip
+def test_what_scikit_learn_refuses_is_left_to_it(estimator):
+    X, y = np.random.default_rng(0).normal(size=(20, 2)), np.arange(20) % 2
+    with pytest.warns(DShapleyWarning, match="every marginal is refitted"):
+        U = ds.potential(estimator, test=(X, y))
+    assert isinstance(U.learner, Refit)
+
+
+def test_a_set_that_is_beyond_the_fast_path_is_refitted():
+    """Weights by name are an error to scikit-learn where a set lacks a name: it says so."""
+    X, y = np.random.default_rng(0).normal(size=(20, 2)), np.arange(20) % 2
+    U = ds.potential(LogisticRegression(class_weight={7: 2.0}), test=(X, y), path="fast")
+    with pytest.raises(ds.FitError, match="could not be trained"):
+        U(ds.Points(X, y))
+
+
+def test_badly_scaled_columns_under_a_weak_penalty():
+    rng = np.random.default_rng(1)
+    X = 1e6 * rng.normal(size=(150, 3))
+    y = (X @ rng.normal(size=(3, 3))).argmax(axis=1)
+    S, Z, test = (ds.Points(X[a:b], y[a:b]) for a, b in ((0, 30), (30, 36), (36, 150)))
+    fast, refit = (
+        ds.potential(LogisticRegression(C=1e4, max_iter=2000), test=test, path=path)(S)
+        for path in ("fast", "refit")
+    )
+    assert fast == pytest.approx(refit, abs=0.05)
+    assert len(ds.potential(LogisticRegression(C=1e4), test=test).marginals(S, Z)) == 6

@@ -26,8 +26,10 @@ def slow(monkeypatch):
             calls.append(len(calls))
             if len(calls) == 1:
                 time.sleep(0.02)
+                run.signatures.append("new")
             return function(*args)
 
+        run.signatures = []
         return run
 
     monkeypatch.setattr(kernels, "_compiled", compiled)

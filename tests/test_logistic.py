@@ -366,3 +366,18 @@ def test_more_classes_than_a_byte_holds(model, metric):
         for path in ("fast", "refit")
     )
     assert found == pytest.approx(expected, abs=0.02)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("scale", [1e3, 1e6])
+@pytest.mark.parametrize("C", [1.0, 100.0])
+def test_three_classes_of_large_features(scale, C):
+    """A preconditioner that single precision cannot hold."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(130, 1))
+    y = (X @ rng.normal(size=(1, 3))).argmax(axis=1)
+    y = np.where(rng.random(130) < 0.5, y, rng.integers(0, 3, 130))
+    S, Z, test = (ds.Points(scale * X[a:b], y[a:b]) for a, b in ((0, 10), (10, 30), (30, 130)))
+    U = ds.potential(LogisticRegression(C=C), test=test, path="fast")
+    one_by_one = [U(S + z) - U(S) for z in Z]
+    np.testing.assert_allclose(U.marginals(S, Z), one_by_one, rtol=0.0, atol=1e-12)

@@ -144,6 +144,8 @@ class ModelPotential:
         """Raise an InputError for points that no model of this potential could be trained on."""
         _check_columns(points, self.test, name=name)
         _check_finite(points, name=name, nan_allowed=self.learner.accepts_nan())
+        if isinstance(self.learner, Fast):
+            _check_numbers(points, name=name)
         if points.y is None:
             raise InputError(f"{name} has no labels: give y")
         assert self.test.y is not None
@@ -220,9 +222,9 @@ def _learner(estimator: Any, path: Way) -> Learner:
     if isinstance(chosen, Refit):
         if path == "fast":
             reason = chosen.reason or f"no fast learner knows {type(estimator).__name__}"
-            raise InputError(f"path = 'fast' is not possible. {reason}")
+            raise InputError(f"path = 'fast' is not possible: {reason}. Use 'auto' or 'refit'")
         if chosen.reason:
-            warn(f"slow path: {chosen.reason}")
+            warn(f"every marginal is refitted, which is slow: {chosen.reason}")
     return chosen
 
 
@@ -331,6 +333,18 @@ def _check_finite(points: Points, *, name: str, nan_allowed: bool) -> None:
                 + ": fill it in, or use an estimator that accepts it, such as a pipeline with an "
                 "imputer"
             )
+
+
+def _check_numbers(points: Points, *, name: str) -> None:
+    for j, column in enumerate(points.columns):
+        part = points.X[:, j] if isinstance(points.X, np.ndarray) else points.X.iloc[:, j]
+        try:
+            np.asarray(part, dtype=np.float64)
+        except (ValueError, TypeError) as error:
+            raise InputError(
+                f"{name}: column {column} holds more than numbers ({error}): encode it, or give a "
+                "pipeline that does"
+            ) from error
 
 
 def _check_labels(y: Array, test: Array, *, name: str, classification: bool) -> None:

@@ -106,8 +106,8 @@ def _summary(valuation: Valuation) -> list[str]:
     if valuation.draws is not None and n < _FEW:
         lines.append(f"so few draws (under {_FEW}) leave the standard errors themselves rough")
     if "path" in valuation.about:
-        how = "exactly, without retraining" if valuation.about["path"] == "fast" else "by refitting"
-        lines.append(f"marginals were computed {how}")
+        fast = valuation.about["path"] == "fast"
+        lines.append("exact marginals on the fast path" if fast else "marginals by refitting")
     if "empty" in valuation.about:
         lines.append(
             f"{valuation.about.get('metric')} of a model trained on nothing: "

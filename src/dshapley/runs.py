@@ -70,6 +70,9 @@ def run(
     """
     check_points(U, design.database, name="database")
     check_points(U, Z, name="points")
+    about = describe(U)
+    # Words for people: a run goes on when they have changed.
+    reason = {name: about.pop(name) for name in list(about) if name.endswith(".reason")}
     identity = {
         "method": METHOD,
         "m": design.m,
@@ -77,7 +80,7 @@ def run(
         "weights": _shown(design.weights),
         "database": design.database.fingerprint(),
         "points": Z.fingerprint(),
-        **describe(U),
+        **about,
     }
     return gather(
         _Marginals(U, design, Z),
@@ -88,7 +91,7 @@ def run(
         store=store,
         n_jobs=n_jobs,
         progress=progress,
-        info=info,
+        info={**(info or {}), **reason},
     )
 
 

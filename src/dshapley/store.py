@@ -34,7 +34,7 @@ __all__ = ["RunFolder", "load", "write_atomically"]
 
 _FORMAT = 1
 _FLUSH_SECONDS = 1.0
-_PACKAGES = ("dshapley", "numpy", "scipy", "scikit-learn", "joblib", "pandas")
+_PACKAGES = ("dshapley", "numpy", "scipy", "scikit-learn", "numba", "joblib", "pandas")
 
 
 class RunFolder:

@@ -14,6 +14,8 @@ import numpy as np
 
 from dshapley.errors import FitError, InputError
 from dshapley.learners import Refit, learner
+from dshapley.learners.fast import double
+from dshapley.learners.refit import is_classifier
 from dshapley.metrics import METRICS
 from dshapley.points import Array, Bundles, Points
 from dshapley.potentials import ModelPotential, Potential, describe, marginals, potential, seeded
@@ -102,7 +104,7 @@ def check_learner(
             refit = replace(
                 U,
                 learner=Refit(estimator if reference is None else reference),
-                test=_double(case.test),
+                test=double(case.test),
             )
             for name, S in _sets(case.database):
                 where = f"{case.name}: the {metric} at {name}"
@@ -112,7 +114,7 @@ def check_learner(
 def _compare(
     U: ModelPotential, refit: ModelPotential, S: Points, Z: Points, where: str, tolerance: float
 ) -> None:
-    expected = _scores(refit, _double(S), _double(Z))
+    expected = _scores(refit, double(S), double(Z))
     found = _scores(U, S, Z)
     if expected is not None and found is not None:
         _equal(found, expected, where, tolerance)
@@ -123,10 +125,6 @@ def _compare(
     if len(Z) > 1:  # perhaps only some of them fail
         for z in Z:
             _compare(U, refit, S, z, where, tolerance)
-
-
-def _double(points: Points) -> Points:
-    return Points(np.asarray(points.X, dtype=np.float64), points.y)
 
 
 @dataclass(frozen=True)
@@ -140,8 +138,6 @@ class _Case:
 
 
 def _cases(estimator: Any) -> Iterator[_Case]:
-    from dshapley.learners.refit import is_classifier
-
     rng = np.random.default_rng(20)
     kinds = [2, 3] if is_classifier(estimator) else [0]
     for classes in kinds:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dshapley.learners.classes import Classes
-from dshapley.learners.decisions import Case, Coefficients, answers, check_parameters, rounding
+from dshapley.learners.decisions import Case, Coefficients, answers, rounding
 from dshapley.learners.fast import Asked, Family, Sample, Scored, UnsupportedError
 from dshapley.points import Array, Floats
 
@@ -24,9 +24,8 @@ _EPSILON = float(np.finfo(np.float64).eps)
 
 def family(estimator: Any) -> Family:
     """NearestCentroid without retraining."""
-    check_parameters(estimator)
     if estimator.metric != "euclidean":
-        raise UnsupportedError(f"metric={estimator.metric!r} takes medians; it is refitted")
+        raise UnsupportedError(f"metric={estimator.metric!r} takes medians")
     return NearestCentroid(estimator)
 
 

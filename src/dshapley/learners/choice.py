@@ -43,6 +43,15 @@ def learner(estimator: Any) -> Learner:
     # The families need scikit-learn and numba, which take long to import: only when asked for.
     module = importlib.import_module(f"dshapley.learners.{FAMILIES[kind.__name__]}")
     try:
+        _check_parameters(estimator)
         return Fast(estimator, module.family(estimator))
     except UnsupportedError as unsupported:
         return Refit(estimator, reason=f"{kind.__name__}: {unsupported}")
+
+
+def _check_parameters(estimator: Any) -> None:
+    """Leave an estimator that scikit-learn itself refuses to its own error message."""
+    try:
+        estimator._validate_params()
+    except ValueError as error:
+        raise UnsupportedError(str(error)) from error

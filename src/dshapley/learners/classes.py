@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from dshapley.learners.fast import Sample
+from dshapley.errors import FitError
+from dshapley.learners.fast import Asked, Sample, UnsupportedError
 from dshapley.points import Array, Floats
 
 __all__ = ["Classes", "times"]
@@ -78,3 +80,38 @@ class Classes:
         """
         same = (self.means[y] == X) | (self.n[y] == 0.0)[:, None]
         return same & ((self._sums[y] + X) / (self.n[y] + 1.0)[:, None] == X)
+
+
+def check_class_weight(class_weight: Any) -> None:
+    """Refuse weights that leave rows out."""
+    if isinstance(class_weight, dict) and min(class_weight.values(), default=1.0) <= 0.0:
+        raise UnsupportedError("class_weight without weight leaves rows out")
+
+
+def class_weights(class_weight: Any, counts: Array, labels: Array) -> Floats:
+    """The weight of each class by scikit-learn's rule, for a set with these counts.
+
+    With class weights by name, a set that lacks one of the names and has a class without one is an
+    error to scikit-learn.
+    """
+    if class_weight is None:
+        return np.ones(len(counts))
+    if class_weight == "balanced":
+        return np.asarray(counts.sum() / (len(counts) * np.maximum(counts, 1)))
+    weighted = [label for label in labels.tolist() if label in class_weight]
+    if len(weighted) < min(len(labels), len(class_weight)):
+        raise FitError("class_weight names classes that a set lacks, and not all that it has")
+    return np.array([float(class_weight.get(label, 1.0)) for label in labels.tolist()])
+
+
+def given_priors(estimator: Any, asked: Asked) -> tuple[bool, Floats | None]:
+    """Whether the parameters fit the classes, and the priors, if they are given."""
+    c, d = asked.n_classes, asked.X.shape[1]
+    fits = estimator.n_components is None or estimator.n_components <= min(c - 1, d)
+    if estimator.priors is None:
+        return fits, None
+    priors = np.asarray(estimator.priors, dtype=np.float64)
+    if len(priors) != c or priors.min() < 0.0:
+        return False, None
+    off = abs(priors.sum() - 1.0) > 1e-5
+    return fits, priors / priors.sum() if off else priors

@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from dshapley.learners.fast import Asked, Sample, Scored, UnsupportedError
-from dshapley.learners.flips import Flips
+from dshapley.learners.fast import Asked, Sample, Scored, double
+from dshapley.learners.flips import Flips, as_labels
 from dshapley.learners.protocol import Query
 from dshapley.learners.refit import Refit
 from dshapley.points import Array, Floats, Points
 
-__all__ = ["Case", "Coefficients", "Models", "answers", "check_parameters", "rounding"]
+__all__ = ["Case", "Coefficients", "Models", "answers", "rounding"]
 
 Bools = NDArray[np.bool_]
 
@@ -77,14 +77,6 @@ def rounding(n: int) -> float:
     return 16.0 * _EPSILON * float(np.sqrt(n))
 
 
-def check_parameters(estimator: Any) -> None:
-    """Leave an estimator that scikit-learn itself refuses to its own error message."""
-    try:
-        estimator._validate_params()
-    except ValueError as error:
-        raise UnsupportedError(f"{error} It is refitted") from error
-
-
 @dataclass(frozen=True, eq=False)
 class Case:
     """One call of a family: S, Z, what is asked, and the estimator to refit where need be."""
@@ -136,7 +128,7 @@ class Case:
         """The score of model i, by scikit-learn."""
         T = self._S
         if i >= self.trainable:
-            T = T + _double(self.Z.points.take([i - self.trainable]))
+            T = T + double(self.Z.points.take([i - self.trainable]))
         return float(Refit(self.estimator).scores(T, T.take(slice(0)), self._query, 0)[0])
 
     def all_refitted(self) -> Iterator[Scored]:
@@ -146,11 +138,11 @@ class Case:
 
     @cached_property
     def _S(self) -> Points:
-        return _double(self.S.points)
+        return double(self.S.points)
 
     @cached_property
     def _query(self) -> Query:
-        return replace(self.asked.query, test=_double(self.asked.query.test))
+        return replace(self.asked.query, test=double(self.asked.query.test))
 
     def outputs(self, values: Floats, noise: Floats) -> tuple[Array, Bools]:
         """What is asked, from decision values (r, c, n) that `noise` (r, n) may change.
@@ -203,7 +195,7 @@ def _labels(values: Floats, noise: Floats) -> tuple[Array, Bools]:
     """(r, n) the first of the best classes, and which models are sure of it everywhere."""
     if values.shape[1] == 2:
         f = values[:, 1] - values[:, 0]
-        return f > 0.0, np.all(np.abs(f) > 2.0 * noise, axis=1)
+        return as_labels(f > 0.0, 2), np.all(np.abs(f) > 2.0 * noise, axis=1)
     best_two = np.partition(values, -2, axis=1)[:, -2:]
     return values.argmax(axis=1), np.all(best_two[:, 1] - best_two[:, 0] > 2.0 * noise, axis=1)
 
@@ -211,10 +203,6 @@ def _labels(values: Floats, noise: Floats) -> tuple[Array, Bools]:
 def _any(cluster: Array, true: Bools) -> Bools:
     """Whether any of each cluster is true."""
     return np.bincount(cluster[true], minlength=cluster[-1, -1] + 1) > 0
-
-
-def _double(points: Points) -> Points:
-    return Points(np.asarray(points.X, dtype=np.float64), points.y)
 
 
 def _log_probabilities(values: Floats) -> Floats:
@@ -321,7 +309,11 @@ class _Labels:
     def of(self, found: Coefficients) -> tuple[Array, Bools]:
         """(r, n) labels, and which models are sure of theirs."""
         squares = np.einsum("rcp,rcp,p->rc", found.W, found.W, self._scale**-2.0)
-        blur = np.sqrt(squares.max(axis=1)) * np.where(np.isfinite(found.error), found.error, 0.0)
+        base = np.sqrt(((self._base / self._scale) ** 2).sum(axis=-1).max())
+        # A step is as exact as what it is the difference of.
+        blur = (np.sqrt(squares.max(axis=1)) + base) * np.where(
+            np.isfinite(found.error), found.error, 0.0
+        )
         steps = _apart(found.W) - self._base
         steps /= self._scale
         if steps.ndim == 3:

@@ -23,12 +23,13 @@ from typing import Any
 
 import numpy as np
 
-from dshapley.learners.classes import Classes, times
-from dshapley.learners.decisions import Case, Coefficients, answers, check_parameters, rounding
+from dshapley.learners.classes import Classes, given_priors, times
+from dshapley.learners.decisions import Case, Coefficients, answers, rounding
 from dshapley.learners.fast import Asked, Family, Sample, Scored, UnsupportedError
+from dshapley.learners.shrunk import Shrunk
 from dshapley.points import Array, Floats
 
-__all__ = ["family", "given_priors"]
+__all__ = ["family"]
 
 _NULL = 1e-13
 """Eigenvalues of standardised columns below it are rounding; scikit-learn's tol^2 is 1e-8."""
@@ -38,7 +39,6 @@ _EPSILON = float(np.finfo(np.float64).eps)
 
 def family(estimator: Any) -> Family:
     """LinearDiscriminantAnalysis without retraining."""
-    check_parameters(estimator)
     if estimator.covariance_estimator is not None:
         raise UnsupportedError("a covariance_estimator is trained anew for every set")
     if estimator.shrinkage == "auto":
@@ -49,22 +49,7 @@ def family(estimator: Any) -> Family:
         if estimator.tol**2 < 10.0 * _NULL:
             raise UnsupportedError(f"tol = {estimator.tol}: rounding decides what is below it")
         return SingularValues(estimator)
-    from dshapley.learners.shrunk import Shrunk
-
     return Shrunk(estimator)
-
-
-def given_priors(estimator: Any, asked: Asked) -> tuple[bool, Floats | None]:
-    """Whether the parameters fit the classes, and the priors, if they are given."""
-    c, d = asked.n_classes, asked.X.shape[1]
-    fits = estimator.n_components is None or estimator.n_components <= min(c - 1, d)
-    if estimator.priors is None:
-        return fits, None
-    priors = np.asarray(estimator.priors, dtype=np.float64)
-    if len(priors) != c or priors.min() < 0.0:
-        return False, None
-    off = abs(priors.sum() - 1.0) > 1e-5
-    return fits, priors / priors.sum() if off else priors
 
 
 @cache

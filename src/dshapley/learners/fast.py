@@ -13,11 +13,12 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 
+from dshapley.errors import FitError
 from dshapley.learners.protocol import Query
-from dshapley.learners.refit import check_min_rows, described, training_sets
+from dshapley.learners.refit import Refit, check_min_rows, described, training_sets
 from dshapley.points import Array, Bundles, Floats, Points
 
-__all__ = ["Asked", "Family", "Fast", "Sample", "Scored", "UnsupportedError"]
+__all__ = ["Asked", "Family", "Fast", "Sample", "Scored", "UnsupportedError", "double"]
 
 
 class UnsupportedError(Exception):
@@ -154,13 +155,19 @@ class Fast:
         if alone:
             places = np.concatenate([[0], places])
         done = 0
-        for block in self.family.outputs(_sample(S, classes), _sample(Z, classes), asked):
-            scores = (
-                block.scores if isinstance(block, Scored)
-                else query.score(_for_the_metric(block, classes, query))
-            )  # fmt: skip
-            found[places[done : done + len(block)]] = scores
-            done += len(block)
+        try:
+            for block in self.family.outputs(_sample(S, classes), _sample(Z, classes), asked):
+                if isinstance(block, Scored):
+                    scores = block.scores
+                else:
+                    scores = query.score(_for_the_metric(block, classes, query))
+                found[places[done : done + len(block)]] = scores
+                done += len(block)
+        except (FitError, np.linalg.LinAlgError):
+            # Refitting answers, or says what is wrong.
+            refit = Refit(self.estimator, self.min_rows)
+            found[places] = refit.scores(double(S), double(Z), query, 0)[0 if alone else 1 :]
+            return
         assert done == len(places), f"{done} models instead of {len(places)}"
 
     def describe(self) -> dict[str, Any]:
@@ -170,6 +177,11 @@ class Fast:
     def accepts_nan(self) -> bool:
         """Whether missing values may stay in X: arithmetic needs numbers."""
         return False
+
+
+def double(points: Points) -> Points:
+    """The points in double precision, as a family computes."""
+    return Points(np.asarray(points.X, dtype=np.float64), points.y)
 
 
 def _constant(query: Query, y: Array) -> float:

@@ -38,13 +38,13 @@ _CERTAIN = 1e-9
 def family(estimator: Any) -> Family:
     """The family of an estimator's parameters."""
     if np.ndim(estimator.alpha) != 0:
-        raise UnsupportedError("alpha of several numbers is refitted")
+        raise UnsupportedError("alpha is several numbers")
     if not estimator.alpha > 0.0:
-        raise UnsupportedError("alpha=0 has no single solution where rows repeat; it is refitted")
+        raise UnsupportedError("alpha=0 has no single solution where rows repeat")
     if callable(estimator.kernel):
-        raise UnsupportedError("a kernel that is a function of yours is refitted")
+        raise UnsupportedError("kernel is a function of yours")
     if estimator.kernel == "precomputed":
-        raise UnsupportedError("kernel='precomputed' knows no rows; it is refitted")
+        raise UnsupportedError("kernel='precomputed' knows no rows")
     if estimator.kernel == "linear":
         return Penalised(float(estimator.alpha), intercept=False)
     return Bordered(estimator)

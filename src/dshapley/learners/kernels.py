@@ -22,20 +22,15 @@ _LONG = 1.0
 
 
 def kernel(function: F) -> F:
-    """`function` compiled at its first call, which says so if it took more than a second."""
-    compiled = _compiled(function)
-    first = True
+    """`function` compiled when types are new to it; it says so if that took more than a second."""
+    compiled: Any = _compiled(function)
 
     @wraps(function)
     def call(*args: Any) -> Any:
-        nonlocal first
-        if not first:
-            return compiled(*args)
-        first = False
-        start = time.perf_counter()
+        known, start = len(compiled.signatures), time.perf_counter()
         result = compiled(*args)
         seconds = time.perf_counter() - start
-        if seconds > _LONG:
+        if len(compiled.signatures) > known and seconds > _LONG:
             print(
                 f"dshapley: compiled {function.__name__} in {seconds:.1f} s; from now on it is "
                 "taken from numba's cache",

@@ -25,6 +25,7 @@ from scipy import linalg
 from scipy.special import expit
 
 from dshapley.errors import FitError
+from dshapley.learners.classes import check_class_weight, class_weights
 from dshapley.learners.fast import Asked, Family, Sample, UnsupportedError
 from dshapley.learners.flips import Flips, as_labels
 from dshapley.learners.passes import EXACT, Steps, sure_labels
@@ -32,7 +33,7 @@ from dshapley.learners.polish import Quadratic, first_steps, polished
 from dshapley.learners.softmax import Softmax
 from dshapley.points import Array, Floats
 
-__all__ = ["class_weights", "family"]
+__all__ = ["family"]
 
 _NEWTON_STEPS = 200
 _FAIR = 1e-5
@@ -43,13 +44,14 @@ def family(estimator: Any) -> Family:
     """The family of a LogisticRegression with an L2 penalty."""
     asked = estimator.get_params()
     if asked["solver"] == "liblinear":
-        raise UnsupportedError("solver='liblinear' has an optimum of its own; it is refitted")
+        raise UnsupportedError("solver='liblinear' has an optimum of its own")
     if asked["penalty"] not in ("l2", "deprecated") or asked["l1_ratio"]:
-        raise UnsupportedError("only the L2 penalty has a fast path; it is refitted")
+        raise UnsupportedError("only the L2 penalty has a fast path")
     if not np.isfinite(asked["C"]):
-        raise UnsupportedError("without a penalty small sets have no optimum; it is refitted")
+        raise UnsupportedError("without a penalty small sets have no optimum")
     if asked.get("multi_class", "auto") not in ("auto", "deprecated"):  # before scikit-learn 1.8
-        raise UnsupportedError("multi_class has no fast path; it is refitted")
+        raise UnsupportedError("multi_class has no fast path")
+    check_class_weight(asked["class_weight"])
     return Logistic(asked["C"], asked["fit_intercept"], asked["class_weight"])
 
 
@@ -60,15 +62,6 @@ def _block_size(k: int, asked: Asked) -> int:
     if asked.kind == "label":
         return size
     return max(1, min(size, (1 << 22) // (len(asked.X) * asked.n_classes)))
-
-
-def class_weights(class_weight: Any, counts: Array, labels: Array) -> Floats:
-    """The weight of each class by scikit-learn's rule, for a set with these counts."""
-    if class_weight is None:
-        return np.ones(len(counts))
-    if class_weight == "balanced":
-        return counts.sum() / (len(counts) * counts)
-    return np.array([class_weight.get(label, 1.0) for label in labels.tolist()])
 
 
 @dataclass(frozen=True)

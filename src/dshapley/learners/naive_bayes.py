@@ -20,7 +20,6 @@ from dshapley.learners.decisions import (
     Coefficients,
     Models,
     answers,
-    check_parameters,
     rounding,
 )
 from dshapley.learners.fast import Asked, Family, Sample, Scored, UnsupportedError
@@ -32,7 +31,6 @@ __all__ = ["family"]
 
 def family(estimator: Any) -> Family:
     """GaussianNB, BernoulliNB or MultinomialNB without retraining."""
-    check_parameters(estimator)
     if type(estimator).__name__ == "BernoulliNB" and not isinstance(estimator.alpha, Real):
         raise UnsupportedError("BernoulliNB mixes up classes and features of an array alpha")
     return NaiveBayes(estimator)

@@ -45,9 +45,9 @@ _STEP = 10
 def family(estimator: Any) -> Family:
     """The neighbours of an estimator's parameters; `algorithm` only says how to find them."""
     if not isinstance(estimator.n_neighbors, int | np.integer) or estimator.n_neighbors < 1:
-        raise UnsupportedError(f"n_neighbors={estimator.n_neighbors!r} is refitted")
+        raise UnsupportedError(f"n_neighbors={estimator.n_neighbors!r} is no number of rows")
     if estimator.weights not in ("uniform", "distance", None):
-        raise UnsupportedError("weights that are a function of yours are refitted")
+        raise UnsupportedError("weights are a function of yours")
     measure = named_distance(estimator.metric, estimator.p, estimator.metric_params or {})
     return Nearest(int(estimator.n_neighbors), estimator.weights == "distance", measure)
 

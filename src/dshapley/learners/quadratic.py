@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from dshapley.learners.classes import Classes
-from dshapley.learners.decisions import Bools, Case, check_parameters, rounding
+from dshapley.learners.decisions import Bools, Case, rounding
 from dshapley.learners.fast import Asked, Family, Sample, Scored, UnsupportedError
 from dshapley.points import Array, Floats
 
@@ -33,11 +33,10 @@ def family(estimator: Any) -> Family:
     """QuadraticDiscriminantAnalysis without retraining."""
     if not hasattr(estimator, "solver"):
         raise UnsupportedError("this scikit-learn estimates covariances in another way")
-    check_parameters(estimator)
     if estimator.covariance_estimator is not None:
         raise UnsupportedError("a covariance_estimator is trained anew for every set")
     if estimator.shrinkage == "auto":
-        raise UnsupportedError("shrinkage='auto' is estimated anew for every set; it is refitted")
+        raise UnsupportedError("shrinkage='auto' is estimated anew for every set")
     if estimator.solver == "svd" and estimator.shrinkage is not None:
         raise UnsupportedError("solver='svd' knows no shrinkage")
     return Quadratic(estimator)

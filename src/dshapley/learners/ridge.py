@@ -20,6 +20,7 @@ import numpy as np
 from scipy import linalg
 from scipy.linalg import blas, lapack
 
+from dshapley.learners.classes import class_weights
 from dshapley.learners.fast import Asked, Family, Sample, Scored, UnsupportedError
 from dshapley.learners.flips import Flips
 from dshapley.learners.kept import kept
@@ -45,18 +46,17 @@ _LOST = 1e-9
 def family(estimator: Any) -> Family:
     """The family of an estimator's parameters; `solver` and `max_iter` only say how."""
     if estimator.positive:
-        raise UnsupportedError("positive=True is no linear problem; it is refitted")
+        raise UnsupportedError("positive=True is no linear problem")
     if type(estimator).__name__ == "LinearRegression":
         return Unpenalised(estimator, _cutoff(estimator))
     if np.ndim(estimator.alpha) != 0:
-        raise UnsupportedError("alpha of several numbers is refitted")
+        raise UnsupportedError("alpha is several numbers")
     weights = getattr(estimator, "class_weight", None)
     if isinstance(weights, dict) and not all(weight > 0.0 for weight in weights.values()):
-        raise UnsupportedError("class_weight without weight leaves rows out; it is refitted")
+        raise UnsupportedError("class_weight without weight leaves rows out")
     if not estimator.alpha > 0.0:
         raise UnsupportedError(
-            "which of many solutions alpha=0 finds is up to rounding; it is refitted "
-            "(LinearRegression is not)"
+            "which of many solutions alpha=0 finds is up to rounding(LinearRegression is not)"
         )
     return Penalised(float(estimator.alpha), bool(estimator.fit_intercept), weights)
 
@@ -218,7 +218,8 @@ class Penalised:
 
     def _model(self, S: Sample, counts: Array, asked: Asked) -> _Classifier:
         """The model of S; `counts` of the classes give them their balanced weights."""
-        weights = self._weights(counts, asked)
+        assert asked.classes is not None
+        weights = class_weights(self.class_weight, counts, asked.classes)
         each = None if (weights == 1.0).all() else weights[S.y]
         fit = _fitted(S.X, _signs(S.y, len(counts)), each, self.alpha, self.intercept)
         test = _test(asked)
@@ -227,14 +228,6 @@ class Penalised:
         if asked.kind == "label":
             flips = Flips(f[:, 0], T) if len(counts) == 2 else Flips.along(f, T)
         return _Classifier(fit, weights, f, T, asked.kind == "label", flips)
-
-    def _weights(self, counts: Array, asked: Asked) -> Floats:
-        """One weight for each class."""
-        assert asked.classes is not None
-        if self.class_weight == "balanced":
-            return np.asarray(counts.sum() / (len(counts) * np.maximum(counts, 1)))
-        given = self.class_weight or {}
-        return np.array([float(given.get(label, 1.0)) for label in asked.classes.tolist()])
 
 
 @dataclass(frozen=True, eq=False)

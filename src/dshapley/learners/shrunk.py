@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from dshapley.learners.classes import Classes, times
+from dshapley.learners.classes import Classes, given_priors, times
 from dshapley.learners.decisions import Case, Coefficients, answers, rounding
-from dshapley.learners.discriminant import given_priors
 from dshapley.learners.fast import Asked, Sample, Scored
 from dshapley.points import Array, Floats
 

@@ -31,6 +31,9 @@ _WELL_CONDITIONED = 1e4
 """The Hessian is made in double precision for so few unknowns, or if it is not that well
 conditioned."""
 
+_STEEP = 1e5
+"""A condition beyond which its inverse loses its sign in single precision."""
+
 _LEADING = 320
 """Unknowns that are solved for exactly on the way to the optimum of S."""
 
@@ -103,20 +106,23 @@ class Preconditioner:
     """(c r, c r) of the leading ones."""
     tail: Array
     """(c, p - r) of the others."""
+    steep: bool
+    """Whether it has too wide a range to be written in single precision."""
 
     @classmethod
     def of(cls, problem: Problem, P: Floats, r: int) -> Preconditioner:
         """At the model with probabilities P (k, c)."""
         weights = problem.C[:, np.newaxis] * P
         diagonal = problem.penalty[r:] + (weights * (1.0 - P)).T @ problem.X[:, r:] ** 2
-        inverse = None
         if P.shape[1] * r > _SMALL:
-            inverse = _inverse(_leading_hessian(problem, P, r, np.float32))
-        if inverse is None:  # small, or too near to singular for single precision
-            inverse = _inverse(_leading_hessian(problem, P, r, np.float64))
-        if inverse is None:
+            inverse, condition = _inverse(_leading_hessian(problem, P, r, np.float32))
+            if condition < _WELL_CONDITIONED:
+                return cls(inverse, 1.0 / diagonal, False)
+        inverse, condition = _inverse(_leading_hessian(problem, P, r, np.float64))
+        if np.isinf(condition):
             raise FitError(f"logistic regression on {len(P)} rows: its Hessian is singular")
-        return cls(inverse, 1.0 / diagonal)
+        tail = diagonal.max(initial=1.0) / diagonal.min(initial=1.0)
+        return cls(inverse, 1.0 / diagonal, max(condition, tail) > _STEEP)
 
     def __call__(self, G: Array) -> Array:
         """M^-1 G for gradients (n, c, p)."""
@@ -165,18 +171,16 @@ def _leading_hessian(problem: Problem, P: Floats, r: int, dtype: Any) -> Array:
     return H
 
 
-def _inverse(H: Array) -> Array | None:
-    """The inverse of a positive definite matrix, or None where its precision is not enough."""
+def _inverse(H: Array) -> tuple[Array, float]:
+    """The inverse of a positive definite matrix, and about its condition; infinite if singular."""
     try:
         L = linalg.cholesky(H, lower=True, check_finite=False)
     except linalg.LinAlgError:
-        return None
+        return H, np.inf
     pivots = np.diag(L)
-    if H.dtype == np.float32 and (pivots.max() / pivots.min()) ** 2 > _WELL_CONDITIONED:
-        return None
     potri = linalg.lapack.spotri if H.dtype == np.float32 else linalg.lapack.dpotri
     lower = np.tril(potri(L, lower=1)[0])
-    return lower + np.tril(lower, -1).T
+    return lower + np.tril(lower, -1).T, float(pivots.max() / pivots.min()) ** 2
 
 
 def optimum(problem: Problem, W: Floats) -> Floats:

@@ -41,10 +41,13 @@ class Curve:
 
     @cached_property
     def single(self) -> Curve:
-        """The same in single precision."""
+        """The same in single precision, where that is possible."""
+        if self.M.steep:
+            return self
         shared = (self.X, self.P, self.C, self.penalty, self.gradient)
         X, P, C, penalty, gradient = (np.ascontiguousarray(part, np.float32) for part in shared)
-        M = Preconditioner(self.M.inverse.astype(np.float32), self.M.tail.astype(np.float32))
+        inverse, tail = (part.astype(np.float32) for part in (self.M.inverse, self.M.tail))
+        M = Preconditioner(inverse, tail, steep=False)
         return Curve(X, P, C, penalty, gradient, M)
 
     @cached_property
@@ -234,14 +237,18 @@ def _directions(
             for j in range(p):
                 g_z += G[i, a, j] * along_z[i, a, j]
         share = weight_z[i] * g_z
-        gp, old, size_d = 0.0, 0.0, 0.0
+        gp, old, size_d, size_d_abs = 0.0, 0.0, 0.0, 0.0
         for a in range(n_classes):
             for j in range(p):
                 solved[i, a, j] -= share * along_z[i, a, j]
                 gp += G[i, a, j] * solved[i, a, j]
                 old += G[i, a, j] * before[i, a, j]
                 size_d += d[i, a, j] * Md[i, a, j]
-        size, floor = math.sqrt(max(gp, 0.0)), rounding * math.sqrt(max(size_d, 0.0))
+                size_d_abs += abs(d[i, a, j] * Md[i, a, j])
+        if gp < 0.0 or size_d < -rounding * size_d_abs:  # M is lost in rounding errors
+            done[i], far[i] = True, np.inf
+            continue
+        size, floor = math.sqrt(gp), rounding * math.sqrt(max(size_d, 0.0))
         far[i] = safety * (size + floor) * math.exp(min(2.0 * largest[i], 60.0))
         if far[i] <= tolerance[i] or size <= floor:
             done[i] = True
