@@ -259,6 +259,7 @@ def test_the_public_contract_is_kept(estimator):
     check_learner(estimator, metrics=["accuracy"])
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning:sklearn")
 @pytest.mark.parametrize(
     "estimator",
     [LinearDiscriminantAnalysis(), LinearDiscriminantAnalysis(solver="lsqr", shrinkage=0.5)],

@@ -277,8 +277,8 @@ def test_parameters_that_stand_in_the_way_are_told_once():
     with pytest.warns(DShapleyWarning) as caught:
         U = ds.potential(LogisticRegression(solver="liblinear"), test=TEST, min_rows=3)
     (warning,) = caught
-    reason = "LogisticRegression: solver='liblinear' has an optimum of its own; it is refitted"
-    assert str(warning.message) == f"slow path: {reason}"
+    reason = "LogisticRegression: solver='liblinear' has an optimum of its own"
+    assert str(warning.message) == f"every marginal is refitted, which is slow: {reason}"
     assert warning.filename == __file__
     assert described(U) == {"path": "refit", "path.reason": reason, "min_rows": 3}
 

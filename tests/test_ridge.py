@@ -205,7 +205,7 @@ def test_many_points_in_blocks(monkeypatch):
         (Ridge(positive=True), "positive=True is no linear problem"),
         (LinearRegression(positive=True), "positive=True is no linear problem"),
         (Ridge(alpha=0.0), "alpha=0"),
-        (Ridge(alpha=np.array([1.0])), "alpha of several numbers"),
+        (Ridge(alpha=np.array([1.0])), "alpha is several numbers"),
         (RidgeClassifier(alpha=0.0), "alpha=0"),
         (RidgeClassifier(class_weight={"ash": 0.0}), "class_weight"),
     ],
