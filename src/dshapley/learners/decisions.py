@@ -311,9 +311,9 @@ class _Labels:
         squares = np.einsum("rcp,rcp,p->rc", found.W, found.W, self._scale**-2.0)
         base = np.sqrt(((self._base / self._scale) ** 2).sum(axis=-1).max())
         # A step is as exact as what it is the difference of.
-        blur = (np.sqrt(squares.max(axis=1)) + base) * np.where(
-            np.isfinite(found.error), found.error, 0.0
-        )
+        blur = 4.0 * _EPSILON * np.sqrt(len(self._scale)) * base + np.sqrt(
+            squares.max(axis=1)
+        ) * np.where(np.isfinite(found.error), found.error, 0.0)
         steps = _apart(found.W) - self._base
         steps /= self._scale
         if steps.ndim == 3:
