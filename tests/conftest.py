@@ -1,9 +1,15 @@
 """Small data that many tests share."""
 
+import signal
+
 import numpy as np
 import pytest
 
 import dshapley as ds
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell's background job ignores Ctrl-C, and so would all that these tests start.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def labelled(n, d=3, *, seed=0, classes=2):
