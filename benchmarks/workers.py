@@ -11,7 +11,7 @@ from dshapley.potentials import Way
 SETTINGS: list[tuple[Way, int, int, int]] = [
     ("refit", 100, 50, 40),
     ("fast", 500, 500, 400),
-    ("fast", 2500, 1000, 100),
+    ("fast", 2500, 1000, 400),
 ]
 """(path, m, points, draws)"""
 

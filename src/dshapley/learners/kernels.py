@@ -27,10 +27,10 @@ def kernel(function: F) -> F:
 
     @wraps(function)
     def call(*args: Any) -> Any:
-        known, start = len(compiled.signatures), time.perf_counter()
+        known, start = len(compiled.overloads), time.perf_counter()
         result = compiled(*args)
         seconds = time.perf_counter() - start
-        if len(compiled.signatures) > known and seconds > _LONG:
+        if len(compiled.overloads) > known and seconds > _LONG:
             print(
                 f"dshapley: compiled {function.__name__} in {seconds:.1f} s; from now on it is "
                 "taken from numba's cache",
