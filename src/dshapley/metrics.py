@@ -44,7 +44,9 @@ class Metric:
 
 def accuracy(y: Array, labels: Array) -> Floats:
     """The share of test rows whose predicted class is right."""
-    return np.count_nonzero(labels == y.astype(labels.dtype), axis=1) / len(y)
+    right = labels == y.astype(labels.dtype)
+    # Along an axis numpy makes a number of each bit first, which takes four times as long.
+    return np.bitwise_count(np.packbits(right, axis=1)).sum(axis=1, dtype=np.int64) / len(y)
 
 
 def balanced_accuracy(y: Array, labels: Array) -> Floats:

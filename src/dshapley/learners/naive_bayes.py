@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -23,7 +22,8 @@ from dshapley.learners.decisions import (
     rounding,
 )
 from dshapley.learners.fast import Asked, Family, Sample, Scored, UnsupportedError
-from dshapley.learners.protocol import Query
+from dshapley.learners.kept import kept
+from dshapley.learners.kernels import inlined, kernel
 from dshapley.points import Array, Floats
 
 __all__ = ["family"]
@@ -61,24 +61,16 @@ def _gaussian(estimator: Any, S: Sample, asked: Asked) -> Models | None:
         priors = np.asarray(estimator.priors, dtype=np.float64)
         if len(priors) != asked.n_classes or not np.isclose(priors.sum(), 1.0) or priors.min() < 0:
             return None
-    if asked.query not in _squared:
-        _squared[asked.query] = _Squared(asked.X)
-    test = _squared[asked.query]
-    rows = Sample(S.X - test.centre, S.y, S.points)
-    return _Gaussian(Classes(rows, asked.n_classes, priors), test, estimator.var_smoothing)
+    centre, T = kept.get(("squares", asked.query.test.key), lambda: _squares(asked.X))
+    rows = Sample(S.X - centre, S.y, S.points)
+    return _Gaussian(Classes(rows, asked.n_classes, priors), centre, T, estimator.var_smoothing)
 
 
-class _Squared:
-    """(x^2, x, 1) of the test rows, taken from their middle, which keeps squares small."""
-
-    def __init__(self, X: Floats) -> None:
-        self.centre = X.mean(axis=0)
-        X = X - self.centre
-        self.T = np.hstack([X**2, X, np.ones((len(X), 1))])
-
-
-_squared: WeakKeyDictionary[Query, _Squared] = WeakKeyDictionary()
-"""For each test set that is asked about: it is the same for all draws of a run."""
+def _squares(X: Floats) -> tuple[Floats, Floats]:
+    """The middle of the test rows, and (x^2, x, 1) of each from there: that keeps squares small."""
+    centre = X.mean(axis=0)
+    X = X - centre
+    return centre, np.hstack([X**2, X, np.ones((len(X), 1))])
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,13 +81,10 @@ class _Gaussian:
     """
 
     classes: Classes
-    test: _Squared
+    centre: Floats
+    T: Floats
+    """(x^2, x, 1) of the test rows."""
     smoothing: float
-
-    @property
-    def T(self) -> Floats:
-        """(x^2, x, 1) of the test rows."""
-        return self.test.T
 
     @cached_property
     def _all(self) -> tuple[Floats, Floats]:
@@ -107,35 +96,82 @@ class _Gaussian:
     @cached_property
     def _squares(self) -> Floats:
         """(c, d) within classes; zeros for a class that S lacks."""
-        return self.classes.sums(self.classes.within**2)
+        mine = np.arange(self.classes.n_classes)[:, None] == self.classes.S.y
+        return mine @ self.classes.within**2
 
     def alone(self) -> Coefficients:
-        added = self.smoothing * (self._all[1] / len(self.classes.S)).max()
-        v = self._squares / self.classes.n[:, None] + added
-        return self._coefficients(self.classes.means[None], v[None], self.classes.priors())
+        nobody = np.empty((1, self._squares.shape[1])), np.array([-1])
+        largest = self._all[1].max(keepdims=True) / len(self.classes.S)
+        return self._coefficients(*nobody, largest, self.classes.priors())
 
     def with_each(self, X: Floats, y: Array) -> Coefficients:
-        X, n, n_y = X - self.test.centre, len(self.classes.S), self.classes.n[y][:, None]
+        X, n = X - self.centre, len(self.classes.S)
         mean, squares = self._all
-        largest = (squares + n / (n + 1.0) * (X - mean) ** 2).max(axis=1) / (n + 1.0)
-        added = (self.smoothing * largest)[:, None]
-        moved = X - self.classes.means[y]
-        means = self.classes.means_with_each(self.classes.means, moved, y)
-        v = self._squares / np.maximum(self.classes.n, 1.0)[:, None] + added[:, None]
-        within = self._squares[y] + n_y / (n_y + 1.0) * moved**2
-        v[np.arange(len(X)), y] = within / (n_y + 1.0) + added
-        return self._coefficients(means, v, self.classes.priors_with_each(y))
+        largest = _largest(X, mean, squares, float(n)) / (n + 1.0)
+        return self._coefficients(X, y, largest, self.classes.priors_with_each(y))
 
-    def _coefficients(self, means: Floats, v: Floats, priors: Floats) -> Coefficients:
-        """Those of (x^2, x, 1)."""
-        r, c, d = v.shape
-        W = np.empty((r, c, 2 * d + 1))
-        precision = 1.0 / v
-        np.multiply(precision, -0.5, out=W[:, :, :d])
-        np.multiply(means, precision, out=W[:, :, d:-1])
-        constant = np.einsum("rcd,rcd->rc", means, W[:, :, d:-1]) + d * np.log(2.0 * np.pi)
-        W[:, :, -1] = np.log(priors) - 0.5 * (constant + np.log(v).sum(axis=2))
-        return Coefficients(W, np.full(r, rounding(2 * d + len(self.classes.S))))
+    def _coefficients(self, X: Floats, y: Array, largest: Floats, priors: Floats) -> Coefficients:
+        """Those of (x^2, x, 1) with each row of X in class y, and of S alone for class -1."""
+        c, d = self._squares.shape
+        W = np.empty((len(X), c, 2 * d + 1))
+        _fill(W, X, y, self.classes.means, self._squares, self.classes.n, self.smoothing * largest)
+        W[:, :, -1] += np.log(priors) - 0.5 * d * np.log(2.0 * np.pi)
+        return Coefficients(W, np.full(len(X), rounding(2 * d + len(self.classes.S))))
+
+
+@kernel
+def _largest(X: Floats, mean: Floats, squares: Floats, n: float) -> Floats:
+    """The largest sum of squares around the mean of S + z, for each row z of X."""
+    largest = np.empty(len(X))
+    share = n / (n + 1.0)
+    for i in range(len(X)):
+        most = 0.0
+        for j in range(X.shape[1]):
+            most = max(most, squares[j] + share * (X[i, j] - mean[j]) ** 2)
+        largest[i] = most
+    return largest
+
+
+@inlined
+def _log_of_product(halves: Floats) -> float:
+    """The sum of log(-2 h): one logarithm for as many as do not leave the range of a double."""
+    total, product = 0.0, 1.0
+    for half in halves:
+        product *= -2.0 * half
+        if not 1e-150 < product < 1e150:
+            total += np.log(product)
+            product = 1.0
+    return total + np.log(product)
+
+
+@kernel
+def _fill(
+    W: Floats, X: Floats, y: Array, means: Floats, squares: Floats, n: Floats, added: Floats
+) -> None:
+    """(-1/2v, mean/v, -sum of (mean^2/v + log v)/2) for each z and class, in one pass."""
+    d = X.shape[1]
+    for i in range(len(X)):
+        for c in range(len(means)):
+            here = W[i, c]
+            total = 0.0
+            if c == y[i]:
+                n_new = n[c] + 1.0
+                for j in range(d):
+                    moved = X[i, j] - means[c, j]
+                    mean = means[c, j] + moved / n_new
+                    v = (squares[c, j] + n[c] / n_new * moved**2) / n_new + added[i]
+                    precision = 1.0 / v
+                    here[j] = -0.5 * precision
+                    here[d + j] = mean * precision
+                    total += mean * mean * precision
+            else:
+                share = 1.0 / max(n[c], 1.0)
+                for j in range(d):
+                    precision = 1.0 / (squares[c, j] * share + added[i])
+                    here[j] = -0.5 * precision
+                    here[d + j] = means[c, j] * precision
+                    total += means[c, j] * here[d + j]
+            here[2 * d] = 0.5 * (_log_of_product(here[:d]) - total)
 
 
 # --- counted features
