@@ -13,8 +13,17 @@ from dshapley.learners.refit import Refit
 __all__ = ["FAMILIES", "learner"]
 
 FAMILIES: dict[str, str] = {
+    "AdaBoostClassifier": "boosting",
     "BernoulliNB": "naive_bayes",
+    "DecisionTreeClassifier": "forest",
+    "DecisionTreeRegressor": "forest",
+    "ExtraTreesClassifier": "forest",
+    "ExtraTreesRegressor": "forest",
+    "RandomForestClassifier": "forest",
+    "RandomForestRegressor": "forest",
     "GaussianNB": "naive_bayes",
+    "GradientBoostingClassifier": "boosting",
+    "GradientBoostingRegressor": "boosting",
     "LinearDiscriminantAnalysis": "discriminant",
     "QuadraticDiscriminantAnalysis": "quadratic",
     "NearestCentroid": "centroid",

@@ -58,6 +58,8 @@ class Asked:
     """The labels that the codes stand for: those of every S + z, sorted. None for numbers."""
     query: Query
     """The question as it was put: for its metric, and for tables about its test set."""
+    seed: int = 0
+    """Of the draw: for families that draw at random."""
 
     @property
     def n_classes(self) -> int:
@@ -103,22 +105,22 @@ class Fast:
         check_min_rows(self.min_rows)
 
     def scores(self, S: Points, Z: Points | Bundles, query: Query, seed: int) -> Floats:
-        """The score trained on S, then the one trained on S + z for each z. Nothing is random."""
+        """The score trained on S, then the one trained on S + z for each z."""
         if isinstance(Z, Bundles) or 1 < self.min_rows > len(S):
-            return np.array([self._alone(T, query) for T in training_sets(S, Z)])
-        return self._scores(S, Z, query)
+            return np.array([self._alone(T, query, seed) for T in training_sets(S, Z)])
+        return self._scores(S, Z, query, seed)
 
-    def _alone(self, T: Points, query: Query) -> float:
+    def _alone(self, T: Points, query: Query, seed: int) -> float:
         if 0 < len(T) < self.min_rows:
             return _constant(query, _labels(T))
-        return float(self._scores(T, T.take(slice(0)), query)[0])
+        return float(self._scores(T, T.take(slice(0)), query, seed)[0])
 
-    def _scores(self, S: Points, Z: Points, query: Query) -> Floats:
+    def _scores(self, S: Points, Z: Points, query: Query, seed: int) -> Floats:
         found = np.empty(1 + len(Z))
         if len(S) == 0:
             found[0] = _constant(query, query.y)
         if query.classes is None:
-            self._train(S, Z, np.arange(len(Z)), None, len(S) > 0, query, found)
+            self._train(S, Z, np.arange(len(Z)), None, len(S) > 0, query, seed, found)
             return found
         known, labels = np.unique(_labels(S)), _labels(Z)
         apart = np.unique(labels)
@@ -127,19 +129,19 @@ class Fast:
         elif len(known) > 1:
             apart = apart[~np.isin(apart, known)]
             rows = np.flatnonzero(~np.isin(labels, apart))
-            self._train(S, Z, rows, known, True, query, found)
+            self._train(S, Z, rows, known, True, query, seed, found)
         for label in apart:
             rows = np.flatnonzero(labels == label)
             classes = np.union1d(known, [label])
             if len(classes) == 1:
                 found[1 + rows] = _constant(query, classes)
             else:
-                self._train(S, Z, rows, classes, False, query, found)
+                self._train(S, Z, rows, classes, False, query, seed, found)
         return found
 
     def _train(
         self, S: Points, Z: Points, rows: Array, classes: Array | None, alone: bool, query: Query,
-        found: Floats,
+        seed: int, found: Floats,
     ) -> None:  # fmt: skip
         """Fill in the scores of S, if it is asked about, and of S + z for the `rows` of Z.
 
@@ -150,7 +152,7 @@ class Fast:
         kind: Kind = "number"
         if classes is not None:
             kind = "label" if query.output == "prediction" else query.output
-        asked = Asked(query.numbers, kind, classes, query)
+        asked = Asked(query.numbers, kind, classes, query, seed)
         places = 1 + rows
         if alone:
             places = np.concatenate([[0], places])
@@ -166,7 +168,7 @@ class Fast:
         except (FitError, np.linalg.LinAlgError):
             # Refitting answers, or says what is wrong.
             refit = Refit(self.estimator, self.min_rows)
-            found[places] = refit.scores(double(S), double(Z), query, 0)[0 if alone else 1 :]
+            found[places] = refit.scores(double(S), double(Z), query, seed)[0 if alone else 1 :]
             return
         assert done == len(places), f"{done} models instead of {len(places)}"
 
@@ -175,8 +177,8 @@ class Fast:
         return {"path": "fast", "min_rows": self.min_rows, **described(self.estimator)}
 
     def accepts_nan(self) -> bool:
-        """Whether missing values may stay in X: arithmetic needs numbers."""
-        return False
+        """Whether missing values may stay in X: arithmetic needs numbers, but trees do not."""
+        return getattr(self.family, "accepts_nan", False) and Refit(self.estimator).accepts_nan()
 
 
 def double(points: Points) -> Points:

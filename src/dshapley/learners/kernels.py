@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numba
 
-__all__ = ["inlined", "kernel"]
+__all__ = ["inlined", "kernel", "literal", "literal_inlined", "literal_part"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -23,8 +23,15 @@ _LONG = 1.0
 
 def kernel(function: F) -> F:
     """`function` compiled when types are new to it; it says so if that took more than a second."""
-    compiled: Any = _compiled(function)
+    return _reporting(function, _compiled(function, fastmath=_FASTMATH))
 
+
+def literal(function: F) -> F:
+    """The same with arithmetic as it is written, for results to the last bit of another's."""
+    return _reporting(function, _compiled(function))
+
+
+def _reporting(function: F, compiled: Any) -> F:
     @wraps(function)
     def call(*args: Any) -> Any:
         known, start = len(compiled.overloads), time.perf_counter()
@@ -46,8 +53,18 @@ def inlined(function: F) -> F:
     return _njit(function, fastmath=_FASTMATH)
 
 
-def _compiled(function: F) -> F:
-    options = {"fastmath": _FASTMATH, "nogil": True, "error_model": "numpy"}
+def literal_part(function: F) -> F:
+    """`function` compiled as it is written, to be called from literal kernels."""
+    return _njit(function, error_model="numpy")
+
+
+def literal_inlined(function: F) -> F:
+    """The same, copied to where it is called: to hand over many arrays takes time."""
+    return _njit(function, error_model="numpy", forceinline=True)
+
+
+def _compiled(function: F, **options: Any) -> Any:
+    options = {**options, "nogil": True, "error_model": "numpy"}
     try:
         return _njit(function, cache=True, **options)
     except RuntimeError:  # no folder that numba could keep it in

@@ -14,7 +14,7 @@ from dshapley.errors import FitError, InputError
 from dshapley.learners.protocol import Query
 from dshapley.points import Array, Bundles, Floats, Points
 
-__all__ = ["Refit", "check_min_rows", "described", "is_classifier", "training_sets"]
+__all__ = ["Refit", "check_min_rows", "described", "is_classifier", "seeded", "training_sets"]
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Refit:
 
     def scores(self, S: Points, Z: Points | Bundles, query: Query, seed: int) -> Floats:
         """The score of a fresh fit on S, then of one for each z."""
-        template = _seeded(self.estimator, seed)
+        template = seeded(self.estimator, seed)
         if query.output == "score":
             _one_score_a_class(template)
         rows = (self._row(template, T, query, seed) for T in training_sets(S, Z))
@@ -166,7 +166,7 @@ def _prefers_decision(model: Any) -> bool:
     return len(model.classes_) == 2 or not hasattr(model, "predict_proba")
 
 
-def _seeded(estimator: Any, seed: int) -> Any:
+def seeded(estimator: Any, seed: int) -> Any:
     """A copy whose every random_state, nested ones too, is a number drawn from `seed`.
 
     S and all S + z of a draw are trained from this one copy: common random numbers.
