@@ -1,7 +1,7 @@
 """Decision trees and forests of them.
 
-A forest draws the rows of a tree from S + z. The draws for all z are the same but for z itself: the
-same places of the same trees are given to z. So a tree without z is grown once, for all z; and for
+A forest draws the rows of each tree. The draws from S and from every S + z agree but for the places
+that go to z, which are the same for all z. So a tree without z is grown once, for all z; and for
 the others there is one tree of the rows of S that are left, of which z changes what is on its own
 way from the root down. Each node draws features by a key of its own, so that what z does not reach
 stays as it is.
@@ -88,26 +88,44 @@ def _blocks(n: int, cost: int) -> Iterator[tuple[int, slice]]:
         yield start, slice(start, start + size)
 
 
-def _bags(estimator: Any, n: int, seed: int) -> tuple[Array, Array, Array, Array]:
-    """Of each tree: its key, how often it has each row of S alone, each row of S with z, and z.
-
-    The first draws of S + z are those of S, but for places that go to z.
-    """
-    rng = np.random.default_rng([seed, 1])
+def _bags(estimator: Any, n: int, seed: int) -> tuple[Array, Floats, Floats, Floats]:
+    """Of each tree: its key, how often it has each row of S alone, each row of S with z, and z."""
     n_trees = estimator.n_estimators
-    keys = rng.integers(2**63, size=n_trees, dtype=np.uint64)
+    keys = np.random.default_rng([seed, 1]).integers(2**63, size=n_trees, dtype=np.uint64)
     if not estimator.bootstrap:
         ones = np.ones((n_trees, n))
         return keys, ones, ones, np.ones(n_trees)
-    sizes = [_n_drawn(estimator.max_samples, n), _n_drawn(estimator.max_samples, n + 1)]
-    draws = rng.integers(max(n, 1), size=(n_trees, max(sizes)))
-    to_z = rng.random((n_trees, sizes[1])) * (n + 1) < 1.0
-    alone, with_z = np.zeros((n_trees, n)), np.zeros((n_trees, n))
-    trees = np.arange(n_trees)[:, np.newaxis]
-    if n > 0:
-        np.add.at(alone, (trees, draws[:, : sizes[0]]), 1.0)
-        np.add.at(with_z, (trees, draws[:, : sizes[1]]), ~to_z)
-    return keys, alone, with_z, to_z.sum(axis=1).astype(np.float64)
+    n_drawn = [_n_drawn(estimator.max_samples, size) for size in (n, n + 1)]
+    return keys, *_drawn(keys, n, *n_drawn)
+
+
+@literal
+def _drawn(keys: Array, n: int, n_alone: int, n_with: int) -> tuple[Floats, Floats, Floats]:
+    """Bags of n_alone rows of S, and of n_with rows of S + z, that agree as far as they can.
+
+    A place in a bag goes through the rows in order and takes the i-th, for the one it had, with
+    probability 1/i: so it has each of the first n rows with the same probability, for every n at
+    once, and of a further row it takes note only now and then. The row that is taken after the i-th
+    is beyond the m-th with probability i/m.
+    """
+    alone, with_z = np.zeros((len(keys), n)), np.zeros((len(keys), n))
+    n_z = np.zeros(len(keys))
+    for t in range(len(keys)):
+        for place in range(max(n_alone, n_with)):
+            key = child_key(keys[t], place + 2)
+            taken, i = 0, 1
+            while i <= n:
+                taken = i
+                key = child_key(key, 0)
+                u = (np.float64(key >> np.uint64(11)) + 1.0) / 2.0**53
+                i = int(min(taken / u, 1e15)) + 1
+            if place < n_alone:
+                alone[t, taken - 1] += 1.0
+            if place < n_with and i == n + 1:
+                n_z[t] += 1.0
+            elif place < n_with:
+                with_z[t, taken - 1] += 1.0
+    return alone, with_z, n_z
 
 
 def _n_drawn(max_samples: float | None, n: int) -> int:
