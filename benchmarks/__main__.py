@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from benchmarks import closed_form, learners, memory, overhead, workers
+from benchmarks import closed_form, learners, memory, overhead, trees, workers
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else None
@@ -13,3 +13,4 @@ if __name__ == "__main__":
     overhead.main()
     if folder is not None:
         closed_form.main(folder)
+        trees.main(folder)

@@ -43,6 +43,21 @@ def cifar10(folder: Path, *, n_test: int) -> tuple[ds.Points, ds.Points]:
     return ds.Points(train, y[split == 0]), ds.Points(test, y[split == 1][:n_test])
 
 
+TARGETS = {"covertype": "Cover_Type", "diabetes130": "readmitted", "sensorless_drive": "class"}
+
+
+def table_of(folder: Path, name: str, *, n_test: int) -> tuple[ds.Points, ds.Points]:
+    """A database of 10,000 rows of a table, and some test rows; categories as codes."""
+    table = pd.read_parquet(folder / f"{name}.parquet").sample(10_000 + n_test, random_state=0)
+    y = table.pop(TARGETS[name]).to_numpy(dtype=np.int64)
+    if name == "diabetes130":
+        table, y = table.drop(columns=["encounter_id", "patient_nbr"]), (y > 0).astype(np.int64)
+    for column in table.select_dtypes("category"):
+        table[column] = table[column].cat.codes
+    X = table.to_numpy(dtype=np.float64)
+    return ds.Points(X[n_test:], y[n_test:]), ds.Points(X[:n_test], y[:n_test])
+
+
 def alternate(
     first: Callable[[], object], second: Callable[[], object], repeats: int
 ) -> list[float]:

@@ -183,10 +183,11 @@ def potential(
         Smaller sets are not fitted: they get the constant predictor of their own labels. For
         estimators that cannot be trained on a handful of rows.
     path
-        "fast": without retraining, exactly; an error where that is not possible. "refit": train
-        on S and on every S + z. "auto": fast where possible, with a warning where only the
-        estimator's parameters stand in the way. Floats of any size are computed in double
-        precision on the fast path.
+        "fast": without retraining, exactly, or for trees by loops of our own (docs/fast.md,
+        docs/trees.md); an error where that is not possible. "refit": train on S and on every
+        S + z. "auto": fast where possible, with a warning where only the estimator's parameters
+        stand in the way. But for trees, floats of any size are computed in double precision on
+        the fast path.
 
     Examples
     --------

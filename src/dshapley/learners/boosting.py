@@ -183,7 +183,7 @@ class GradientBoosting:
         """Trained on S and on every S + z."""
         data = Columns(S, Z, asked)
         d, n = data.S.shape
-        limits = limits_of(self.estimator, d, 0)._replace(criterion=SQUARES, even=True)
+        limits = limits_of(self.estimator, d, 0)._replace(criterion=SQUARES)
         room, one = scratch(n + 1, d, limits), tree(n + 1, limits)
         n_raw = 1 if asked.n_classes <= 2 else asked.n_classes
         draws = {m: self._draws(m, n_raw, asked.seed) for m in (n, n + 1)}

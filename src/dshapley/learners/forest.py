@@ -39,8 +39,8 @@ from dshapley.points import Array, Floats
 
 __all__ = ["family"]
 
-_NUMBERS = 8_000_000
-"""Sums of tree values that are kept at once."""
+_NUMBERS, _MOST = 8_000_000, 128
+"""Sums of tree values, and z, that are computed at once: Ctrl-C waits for compiled loops."""
 
 
 def family(estimator: Any) -> Family:
@@ -83,7 +83,7 @@ class Forest:
 
 def _blocks(n: int, cost: int) -> Iterator[tuple[int, slice]]:
     """Ranges of Z, of `cost` numbers each; one at least."""
-    size = max(1, _NUMBERS // cost)
+    size = int(np.clip(_NUMBERS // cost, 1, _MOST))
     for start in range(0, max(n, 1), size):
         yield start, slice(start, start + size)
 

@@ -59,8 +59,6 @@ class Limits(NamedTuple):
     Else from one stream for the tree, as scikit-learn does: features of a node depend on all nodes
     before it.
     """
-    even: bool
-    """All weights are 1, or 0 for rows to leave out."""
     sorted_columns: bool
     """Keep every column of every node sorted: for trees that look at most of them."""
 
@@ -99,6 +97,8 @@ class Scratch(NamedTuple):
     keys: Array
     state: Array
     """(1,) of the generator."""
+    so_far: Floats
+    """(3, n) running sums over the rows of a node."""
 
 
 def scratch(n_rows: int, n_features: int, limits: Limits) -> Scratch:
@@ -118,6 +118,7 @@ def scratch(n_rows: int, n_features: int, limits: Limits) -> Scratch:
         stack=np.empty((n_rows + 2, 6), dtype=np.int32),
         keys=np.empty(n_rows + 2, dtype=np.uint64),
         state=np.zeros(1, dtype=np.uint32),
+        so_far=np.empty((3, n_rows)),
     )
 
 
@@ -236,8 +237,6 @@ def _search(
     best: float,
 ) -> tuple[float, int]:  # fmt: skip
     """The best place to split rows that are in order, if it is better than `best`; else 0."""
-    if limits.criterion == SQUARES and limits.even:
-        return _search_even(rows, limits, room, column, ordered, best)
     if limits.criterion == SQUARES:
         return _search_squares(rows, limits, room, column, ordered, weight, best)
     if limits.criterion == GINI and limits.n_classes == 2:
@@ -248,55 +247,35 @@ def _search(
 
 
 @literal_inlined
-def _search_even(
-    rows: Rows, limits: Limits, room: Scratch, column: Array, ordered: Array, best: float
-) -> tuple[float, int]:
-    """For rows that all have weight 1."""
-    m, total, min_leaf = len(ordered), room.total[0], limits.min_leaf
-    left, place = 0.0, 0
-    bar = best - abs(best) * _MARGIN
-    v = column[ordered[0]]
-    for i in range(m - min_leaf):
-        left += rows.y[ordered[i]]
-        before, v = v, column[ordered[i + 1]]
-        w_left = i + 1.0
-        w_right = m - w_left
-        right = total - left
-        # Most places are out of the question, and products are cheaper than two quotients.
-        if left * left * w_right + right * right * w_left < bar * (w_left * w_right):
-            continue
-        if v <= before + _EQUAL or i + 1 < min_leaf:
-            continue
-        proxy = left * left / w_left + right * right / w_right
-        if proxy > best:
-            best, place = proxy, i + 1
-            bar = best - abs(best) * _MARGIN
-    return best, place
-
-
-@literal_inlined
 def _search_squares(
     rows: Rows, limits: Limits, room: Scratch, column: Array, ordered: Array, weight: float,
     best: float,
 ) -> tuple[float, int]:  # fmt: skip
     m, total, min_leaf = len(ordered), room.total[0], limits.min_leaf
-    left, w_left, place = 0.0, 0.0, 0
-    bar = best - abs(best) * _MARGIN
-    v = column[ordered[0]]
-    for i in range(m - min_leaf):
+    left, w_left = room.so_far[0], room.so_far[2]
+    sum_y, sum_w, place = 0.0, 0.0, 0
+    for i in range(m - 1):
         row = ordered[i]
-        left += rows.w[row] * rows.y[row]
-        w_left += rows.w[row]
-        before, v = v, column[ordered[i + 1]]
-        right, w_right = total - left, weight - w_left
-        if left * left * w_right + right * right * w_left < bar * (w_left * w_right):
+        sum_y += rows.w[row] * rows.y[row]
+        sum_w += rows.w[row]
+        left[i], w_left[i] = sum_y, sum_w
+    # Most columns have no place that is good enough: that is seen without a quotient, and four
+    # places at a time.
+    bar = best - abs(best) * _MARGIN
+    n_better = 0
+    for i in range(m - 1):
+        right, w_right = total - left[i], weight - w_left[i]
+        better = left[i] * left[i] * w_right + right * right * w_left[i]
+        n_better += better >= bar * (w_left[i] * w_right)
+    if n_better == 0:
+        return best, 0
+    for i in range(min_leaf - 1, m - min_leaf):
+        if column[ordered[i + 1]] <= column[ordered[i]] + _EQUAL:
             continue
-        if v <= before + _EQUAL or i + 1 < min_leaf:
-            continue
-        proxy = left * left / w_left + right * right / w_right
+        right, w_right = total - left[i], weight - w_left[i]
+        proxy = left[i] * left[i] / w_left[i] + right * right / w_right
         if proxy > best:
             best, place = proxy, i + 1
-            bar = best - abs(best) * _MARGIN
     return best, place
 
 
@@ -305,31 +284,36 @@ def _search_two(
     rows: Rows, limits: Limits, room: Scratch, column: Array, ordered: Array, weight: float,
     best: float,
 ) -> tuple[float, int]:  # fmt: skip
-    """Gini's impurity for two classes, whose sums stay in registers."""
-    total, left, min_leaf = room.total, room.left, limits.min_leaf
-    left_0, left_1, w_left, place = 0.0, 0.0, 0.0, 0
-    bar = best + weight * (1.0 - _MARGIN)
-    v = column[ordered[0]]
-    for i in range(len(ordered) - min_leaf):
+    """Gini's impurity for two classes."""
+    m, total, min_leaf = len(ordered), room.total, limits.min_leaf
+    left_0, left_1, w_left = room.so_far[0], room.so_far[1], room.so_far[2]
+    sum_0, sum_1, sum_w, place = 0.0, 0.0, 0.0, 0
+    for i in range(m - 1):
         row = ordered[i]
         w = rows.w[row]
         w_1 = w * rows.y[row]
-        left_1 += w_1
-        left_0 += w - w_1
-        w_left += w
-        before, v = v, column[ordered[i + 1]]
-        right_0, right_1, w_right = total[0] - left_0, total[1] - left_1, weight - w_left
-        squares_left = left_0 * left_0 + left_1 * left_1
+        sum_1 += w_1
+        sum_0 += w - w_1
+        sum_w += w
+        left_0[i], left_1[i], w_left[i] = sum_0, sum_1, sum_w
+    bar = best + weight * (1.0 - _MARGIN)
+    n_better = 0
+    for i in range(m - 1):
+        right_0, right_1 = total[0] - left_0[i], total[1] - left_1[i]
+        squares_left = left_0[i] * left_0[i] + left_1[i] * left_1[i]
         squares_right = right_0 * right_0 + right_1 * right_1
-        if squares_left * w_right + squares_right * w_left < bar * (w_left * w_right):
+        w_right = weight - w_left[i]
+        better = squares_left * w_right + squares_right * w_left[i]
+        n_better += better >= bar * (w_left[i] * w_right)
+    if n_better == 0:
+        return best, 0
+    for i in range(min_leaf - 1, m - min_leaf):
+        if column[ordered[i + 1]] <= column[ordered[i]] + _EQUAL:
             continue
-        if v <= before + _EQUAL or i + 1 < min_leaf:
-            continue
-        left[0], left[1] = left_0, left_1
-        proxy = _gini(total, left, weight, w_left, limits)
+        room.left[0], room.left[1] = left_0[i], left_1[i]
+        proxy = _gini(total, room.left, weight, w_left[i], limits)
         if proxy > best:
             best, place = proxy, i + 1
-            bar = best + weight * (1.0 - _MARGIN)
     return best, place
 
 

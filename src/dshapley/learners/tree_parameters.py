@@ -76,7 +76,6 @@ def limits_of(
         min_split=max(int(estimator.min_samples_split), 2 * int(estimator.min_samples_leaf)),
         min_leaf=int(estimator.min_samples_leaf),
         keyed=keyed,
-        even=False,
         sorted_columns=sort and not random and 2 * max_features > n_features,
     )
 
