@@ -31,7 +31,10 @@ bench: $(VENV)/.installed-test   ## speed, as ratios taken in one run
 bench-peers: $(VENV)/.installed-test $(PEERS)/.installed   ## speed beside pyDVL (under five minutes)
 	$(BIN)/python -m benchmarks.peers
 
-clean:          ## remove the virtual environments and what tools left behind
+clean-numba:    ## forget compiled loops
+	find src -name '*.nb[ci]' -delete
+
+clean: clean-numba  ## remove the virtual environments and what tools left behind
 	rm -rf $(VENV) $(PEERS) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
 
 $(BIN)/python:

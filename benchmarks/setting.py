@@ -79,4 +79,6 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
         table.add_column(column, justify="right")
     for row in rows:
         table.add_row(*row)
-    Console().print(table)
+    console = Console()
+    console.width = max(console.width, 130)  # in a file, no column is cut
+    console.print(table)

@@ -107,7 +107,7 @@ def _summary(valuation: Valuation) -> list[str]:
         lines.append(f"so few draws (under {_FEW}) leave the standard errors themselves rough")
     if "path" in valuation.about:
         fast = valuation.about["path"] == "fast"
-        lines.append("exact marginals on the fast path" if fast else "marginals by refitting")
+        lines.append("marginals on the fast path" if fast else "marginals by refitting")
     if "empty" in valuation.about:
         lines.append(
             f"{valuation.about.get('metric')} of a model trained on nothing: "

@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, softmax
 
-from dshapley.errors import FitError
-from dshapley.learners.fast import Asked, Family, Sample, UnsupportedError
+from dshapley.learners.fast import Asked, Family, Sample, Scored, UnsupportedError
 from dshapley.learners.flips import as_labels
-from dshapley.learners.growth import Tree, grow, leaf, plant, tree
+from dshapley.learners.growth import Tree, grown, leaf, tree
 from dshapley.learners.kernels import literal, literal_inlined
 from dshapley.learners.splits import SQUARES, Limits, Rows, Scratch, scratch
 from dshapley.learners.tree_parameters import (
@@ -73,8 +72,9 @@ class AdaBoost:
     estimator: Any
     base: Any
 
-    def outputs(self, S: Sample, Z: Sample, asked: Asked) -> Iterator[Array]:
+    def outputs(self, S: Sample, Z: Sample, asked: Asked) -> Iterator[Array | Scored]:
         """Trained on S and on every S + z."""
+        assert asked.classes is not None
         data = Columns(S, Z, asked)
         d, n = data.S.shape
         limits = limits_of(self.base, d, asked.n_classes)
@@ -87,8 +87,10 @@ class AdaBoost:
             votes, total = _adaboost(
                 rows, limits, room, one, keys, float(self.estimator.learning_rate), data.test
             )
-            if total == 0.0:
-                raise FitError("the first tree of AdaBoost is worse than a guess")
+            if total == 0.0:  # the first tree is no better than a guess
+                query, y = asked.query, asked.classes[rows.codes]
+                yield Scored(query.score(query.constant(y)))
+                continue
             yield _votes_answered(votes[np.newaxis] / total, asked)
 
 
@@ -117,9 +119,7 @@ def _adaboost(
     for t in range(len(keys)):
         for i in range(n):
             w[i] = max(w[i], _EPSILON)
-        n_nodes = grow(
-            one, 0, rows, limits, room, 0, plant(rows, limits, room, keys[t]), 0, keys[t], -1
-        )
+        n_nodes = grown(one, rows, limits, room, keys[t])
         _mark_wrong(wrong, one, n_nodes, rows, room)
         all_w, wrong_w = 0.0, 0.0
         for i in range(n):
@@ -267,9 +267,7 @@ def _gradient_boosting(
         _gradients(gradient, raw, target, rows.codes, n_classes)
         for k in range(n_raw):
             rows.y[:] = gradient[k]
-            key = keys[stage, k]
-            n_in = plant(rows, limits, room, key)
-            n_nodes = grow(one, 0, rows, limits, room, 0, n_in, 0, key, -1)
+            n_nodes = grown(one, rows, limits, room, keys[stage, k])
             for node in range(n_nodes):
                 if one.left[node] >= 0:
                     continue

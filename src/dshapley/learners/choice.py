@@ -36,7 +36,7 @@ FAMILIES: dict[str, str] = {
     "RidgeClassifier": "ridge",
     "LogisticRegression": "logistic",
 }
-"""scikit-learn's estimators that need no retraining -> the module of their family."""
+"""scikit-learn's estimators that need no refitting -> the module of their family."""
 
 
 @singledispatch

@@ -1,8 +1,8 @@
-"""Learners without retraining: what all families share.
+"""Learners that do without refitting: what all families share.
 
-A family answers for all of Z at once, exactly, from one fit on S. Here is the rest: labels become
-codes, sets that nothing can be trained on get their constant predictor, a z that brings a class of
-its own is asked about apart, and outputs become scores.
+A family answers for all of Z at once: exactly, from one fit on S, or by growing trees of its own.
+Here is the rest: labels become codes, sets that nothing can be trained on get their constant
+predictor, a z that brings a class of its own is asked about apart, and outputs become scores.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Family(Protocol):
 
 @dataclass(frozen=True)
 class Fast:
-    """A learner without retraining: a family with the parameters of an estimator.
+    """A learner that does without refitting: a family with the parameters of an estimator.
 
     A set of fewer than `min_rows` rows gets the constant predictor of its labels.
     """
@@ -108,7 +108,22 @@ class Fast:
         """The score trained on S, then the one trained on S + z for each z."""
         if isinstance(Z, Bundles) or 1 < self.min_rows > len(S):
             return np.array([self._alone(T, query, seed) for T in training_sets(S, Z)])
-        return self._scores(S, Z, query, seed)
+        missing = self._missing(Z)
+        if not missing.any():
+            return self._scores(S, Z, query, seed)
+        # A set with missing values is refitted, and only that.
+        found = np.empty(1 + len(Z))
+        complete, rest = np.flatnonzero(~missing), np.flatnonzero(missing)
+        found[np.append(0, 1 + complete)] = self._scores(S, Z.take(complete), query, seed)
+        refit = Refit(self.estimator, self.min_rows)
+        found[1 + rest] = refit.scores(S, Z.take(rest), query, seed)[1:]
+        return found
+
+    def _missing(self, Z: Points) -> Array:
+        """Which rows lack a value, as they may for trees."""
+        if not getattr(self.family, "accepts_nan", False):
+            return np.zeros(len(Z), dtype=np.bool_)
+        return np.isnan(np.asarray(Z.X, dtype=np.float64)).sum(axis=1) > 0
 
     def _alone(self, T: Points, query: Query, seed: int) -> float:
         if 0 < len(T) < self.min_rows:

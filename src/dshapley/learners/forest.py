@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 
 from dshapley.learners.fast import Asked, Family, Sample, UnsupportedError
-from dshapley.learners.growth import Tree, child_key, enter, grow, is_leaf, leaf, plant, tree
+from dshapley.learners.growth import Tree, child_key, enter, grow, grown, is_leaf, leaf, plant, tree
 from dshapley.learners.kernels import literal, literal_inlined, literal_part
 from dshapley.learners.splits import (
     Limits,
@@ -48,6 +49,8 @@ def family(estimator: Any) -> Family:
     check_plain(estimator)
     if not hasattr(estimator, "n_estimators"):
         return Trees(estimator)
+    if not estimator.bootstrap and (estimator.max_samples is not None or estimator.oob_score):
+        raise UnsupportedError("max_samples and oob_score need bootstrap=True")
     if getattr(estimator, "class_weight", None) is None:
         return Forest(estimator)
     if estimator.bootstrap:
@@ -66,7 +69,7 @@ class Forest:
 
     def outputs(self, S: Sample, Z: Sample, asked: Asked) -> Iterator[Array]:
         """Trained on S and on every S + z."""
-        data = Columns(S, Z, asked)
+        data = Columns(S, Z, asked, exact_sums=True)
         d, n = data.S.shape
         limits = limits_of(self.estimator, d, asked.n_classes, keyed=True, sort=False)
         room = scratch(n + 1, d, limits)
@@ -128,13 +131,13 @@ def _drawn(keys: Array, n: int, n_alone: int, n_with: int) -> tuple[Floats, Floa
     return alone, with_z, n_z
 
 
-def _n_drawn(max_samples: float | None, n: int) -> int:
+def _n_drawn(max_samples: Any, n: int) -> int:
     """How many rows a tree draws of n."""
-    if max_samples is None:
+    if max_samples is None or n == 0:
         return n
-    if isinstance(max_samples, int | np.integer):
+    if isinstance(max_samples, Integral):
         return int(max_samples)
-    return max(round(n * max_samples), 1)
+    return max(int(n * max_samples), 1)
 
 
 @literal
@@ -312,8 +315,7 @@ def _trees(
     """(q, c) the summed values of the trees on the test rows."""
     sums = np.zeros((len(test), limits.n_classes))
     for t in range(len(keys)):
-        n = plant(rows, limits, room, keys[t])
-        grow(one, 0, rows, limits, room, 0, n, 0, keys[t], -1)
+        grown(one, rows, limits, room, keys[t])
         for j in range(len(test)):
             sums[j] += one.value[leaf(one, 0, test, j)]
     return sums

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dshapley.learners.kernels import literal, literal_inlined, literal_part
-from dshapley.learners.splits import Limits, Rows, Scratch, best_split, node_value, total_up
+from dshapley.learners.kernels import literal_inlined, literal_part
+from dshapley.learners.splits import Limits, Rows, Scratch, best_split, node_value, total_up, worth
 from dshapley.points import Array, Floats
 
 __all__ = [
@@ -39,7 +39,6 @@ class Tree(NamedTuple):
     end: Array
     """The rows of node i are samples[start[i]:end[i]]."""
     depth: Array
-    key: Array
     value: Floats
     """(nodes, c) shares of classes, or the mean; of leaves."""
 
@@ -55,7 +54,6 @@ def tree(n_rows: int, limits: Limits) -> Tree:
         start=np.empty(n, dtype=np.int32),
         end=np.empty(n, dtype=np.int32),
         depth=np.empty(n, dtype=np.int32),
-        key=np.empty(n, dtype=np.uint64),
         value=np.empty((n, limits.n_classes)),
     )
 
@@ -70,7 +68,7 @@ def child_key(key: Any, side: int) -> Any:
 
 
 @literal_inlined
-def partition(column: Array, samples: Array, start: int, end: int, threshold: float) -> int:
+def _partition(column: Array, samples: Array, start: int, end: int, threshold: float) -> int:
     """Rows at or below the threshold first; returns where the others start."""
     a, b = start, end
     while a < b:
@@ -117,8 +115,8 @@ def grow(
 
     Returns how many nodes there are then.
     """
-    top = 0
-    stack, keys = room.stack, room.keys
+    top, whole = 0, 0.0
+    stack, keys, impurities = room.stack, room.keys, room.impurities
     fresh = limits.sorted_columns and end - start == rows.order.shape[1]
     stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3], stack[0, 5] = start, end, depth, _ROOT, 0
     keys[0] = key
@@ -134,8 +132,11 @@ def grow(
         elif parent >= 0:
             tree.right[parent] = node
         tree.start[node], tree.end[node], tree.depth[node] = start, end, depth
-        tree.key[node] = key
         weight, impurity = total_up(rows, limits, room, start, end)
+        if parent < 0:
+            whole = weight
+        elif not limits.keyed:  # scikit-learn's, which rounding may leave above zero
+            impurity = impurities[top + 1]
         feature, threshold = -1, 0.0
         if not is_leaf(limits, end - start, depth, impurity):
             if limits.keyed:
@@ -144,12 +145,18 @@ def grow(
             feature, threshold, n_constant = best_split(
                 rows, limits, room, start, end, weight, n_constant, extra, fresh
             )
+        cut, sides = start, (0.0, 0.0)
+        if feature >= 0:
+            cut = _partition(rows.columns[feature], room.samples, start, end, threshold)
+        if feature >= 0 and not limits.keyed:
+            improvement, sides = worth(rows, limits, room, start, cut, end, weight, impurity)
+            if improvement * (weight / whole) + _EPSILON < 0.0:
+                feature = -1
         tree.feature[node], tree.threshold[node] = feature, threshold
         if feature < 0:
             tree.left[node] = tree.right[node] = -1
             node_value(tree.value[node], limits, room, weight)
             continue
-        cut = partition(rows.columns[feature], room.samples, start, end, threshold)
         if limits.sorted_columns and depth + 1 < limits.max_depth:
             _partition_columns(rows, room, n_constant, start, end, cut, fresh)
         fresh = False
@@ -157,7 +164,7 @@ def grow(
             top += 1
             stack[top, 0], stack[top, 1] = (cut, end) if side else (start, cut)
             stack[top, 2], stack[top, 3], stack[top, 4] = depth + 1, node, 1 - side
-            stack[top, 5] = n_constant
+            stack[top, 5], impurities[top] = n_constant, sides[side]
             if limits.keyed:
                 keys[top] = child_key(key, side)
     return n_nodes
@@ -212,7 +219,7 @@ def plant(rows: Rows, limits: Limits, room: Scratch, key: Any) -> int:
     return n
 
 
-@literal
+@literal_part
 def grown(tree: Tree, rows: Rows, limits: Limits, room: Scratch, key: Any) -> int:
     """Grow one tree of all rows that have a weight; returns its number of nodes."""
     return grow(tree, 0, rows, limits, room, 0, plant(rows, limits, room, key), 0, key, -1)

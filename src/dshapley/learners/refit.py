@@ -56,6 +56,8 @@ class Refit:
             with _global_seed(seed):
                 return _trained(template, T, query)
         except Exception as error:
+            if _finds_nothing(template, error):
+                return query.constant(T.y)
             raise FitError(_what_failed(template, T, error)) from error
 
     def describe(self) -> dict[str, Any]:
@@ -229,6 +231,11 @@ def _cap_neighbours(model: Any, n: int) -> None:
             and value > n
         ):
             model.set_params(**{name: n})
+
+
+def _finds_nothing(template: Any, error: Exception) -> bool:
+    """Whether it is AdaBoost, and its first tree no better than a guess: rows that contradict."""
+    return type(template).__name__ == "AdaBoostClassifier" and "worse than random" in str(error)
 
 
 def _what_failed(model: Any, T: Points, error: Exception) -> str:

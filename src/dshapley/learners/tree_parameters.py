@@ -44,7 +44,8 @@ _NEVER = 2**31 - 1
 def check_plain(estimator: Any) -> None:
     """Refuse parameters that the growing of trees here does not know."""
     for name, value in _PLAIN.items():
-        if getattr(estimator, name, value) != value:
+        given = getattr(estimator, name, value)
+        if given is not None if value is None else given != value:
             raise UnsupportedError(f"{name} = {getattr(estimator, name)!r} is not supported")
     for name in ("min_samples_split", "min_samples_leaf"):
         if not isinstance(getattr(estimator, name), Integral):
@@ -95,7 +96,7 @@ def _max_features(wanted: Any, n_features: int) -> int:
 class Columns:
     """S, Z and the test rows in single precision, as scikit-learn's trees see them."""
 
-    def __init__(self, S: Sample, Z: Sample, asked: Asked) -> None:
+    def __init__(self, S: Sample, Z: Sample, asked: Asked, *, exact_sums: bool = False) -> None:
         self._sample, self._asked = S, asked
         with np.errstate(over="ignore"):
             self.S = np.ascontiguousarray(S.X.T, dtype=np.float32)
@@ -105,9 +106,10 @@ class Columns:
             raise FitError("missing values, or such as do not fit single precision")
         self.codes, self.codes_Z = (self._codes(sample) for sample in (S, Z))
         self.y, self.y_Z = S.y.astype(np.float64), Z.y.astype(np.float64)
-        if asked.classes is None:
-            unit = _unit(np.append(self.y, self.y_Z), len(S) + 1)
-            self.y, self.y_Z = (np.round(y / unit) * unit for y in (self.y, self.y_Z))
+        if asked.classes is None and exact_sums and len(S) > 0:
+            unit = _unit(self.y)
+            if unit > 0.0:
+                self.y, self.y_Z = (np.round(y / unit) * unit for y in (self.y, self.y_Z))
 
     def _codes(self, sample: Sample) -> Array:
         numbers = self._asked.classes is None
@@ -168,15 +170,16 @@ class Columns:
         return found
 
 
-def _unit(y: Floats, n: int) -> float:
-    """Multiples of it, 13 digits or so of y, have sums of n that are exact.
+def _unit(y: Floats) -> float:
+    """Multiples of it, 12 digits or so of y, have sums that are exact; 0 if y spans too much.
 
     Then splits that are equally good are so to the last bit, whatever the order of the rows.
     """
-    most = float(np.abs(y).max(initial=np.finfo(np.float64).tiny))
-    if not most < 1e290:
-        raise FitError("y is too large")
-    return float(2.0 ** (np.ceil(np.log2(most * n)) - 52.0))
+    typical, most = float(np.median(np.abs(y))), float(np.abs(y).max())
+    if most == 0.0:
+        return 0.0
+    unit = float(2.0 ** (np.ceil(np.log2(most)) + np.ceil(np.log2(4.0 * len(y))) - 52.0))
+    return unit if unit < 1e-9 * typical else 0.0
 
 
 @literal
@@ -197,6 +200,9 @@ def answered(values: Floats, asked: Asked) -> Array:
     """What is asked, from (r, n, c) probabilities or (r, n, 1) numbers."""
     if asked.kind == "number":
         return values[:, :, 0]
+    if asked.kind == "probability":
+        return values
+    values = values.round(12)  # sums of 1/3 and 2/3 tie or not by the order they were added in
     return as_labels(values.argmax(axis=2), asked.n_classes) if asked.kind == "label" else values
 
 
