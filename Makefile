@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PEERS  := .venv-peers
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types unit bench bench-peers clean
+.PHONY: help demo test lint types unit bench bench-peers clean-numba clean
 
 help:           ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: .*## /\t/' | expand -t 14

@@ -11,7 +11,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, LogisticR
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.svm import SVC
 
 import dshapley as ds
 from dshapley.errors import DShapleyWarning
@@ -265,7 +265,7 @@ def test_a_known_estimator_takes_the_fast_path_without_a_word():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         U = ds.potential(LogisticRegression(), test=TEST)
-        V = ds.potential(DecisionTreeClassifier(), test=TEST)  # nothing could be done about it
+        V = ds.potential(SVC(), test=TEST)  # nothing could be done about it
     assert described(U) == {"path": "fast", "path.reason": None, "min_rows": 1}
     assert described(V) == {"path": "refit", "path.reason": None, "min_rows": 1}
     assert isinstance(U.learner, Fast)
@@ -298,7 +298,7 @@ def test_the_refit_path_can_be_asked_for():
     [
         (LogisticRegression(solver="liblinear"), "LogisticRegression: solver='liblinear' has"),
         (Ridge(positive=True), "Ridge: positive=True"),
-        (DecisionTreeClassifier(), "no fast learner knows DecisionTreeClassifier"),
+        (SVC(), "no fast learner knows SVC"),
         (make_pipeline(StandardScaler(), LogisticRegression()), "no fast learner knows Pipeline"),
     ],
 )
@@ -437,7 +437,7 @@ def test_a_family_may_score_itself():
     [
         (LogisticRegression(), "fast", None),
         (LogisticRegression(solver="liblinear"), "refit", "solver='liblinear'"),
-        (DecisionTreeClassifier(), "refit", None),
+        (SVC(), "refit", None),
     ],
 )
 def test_a_result_says_by_which_path(model, path, reason, tmp_path):
