@@ -22,15 +22,15 @@ def slow(monkeypatch):
     """Kernels that take a while, once, and need no compiler."""
     calls = []
 
-    def compiled(function):
+    def compiled(function, **options):
         def run(*args):
             calls.append(len(calls))
-            if not run.signatures:
+            if not run.overloads:
                 time.sleep(0.02)
-                run.signatures.append("new")
+                run.overloads["new"] = options
             return function(*args)
 
-        run.signatures = []
+        run.overloads = {}
         return run
 
     monkeypatch.setattr(kernels, "_compiled", compiled)
