@@ -563,9 +563,10 @@ def best_split(
         f_i -= 1
         features[f_i], features[f_j] = features[f_j], features[f_i]
         if limits.random:
-            cut = (float(high) - float(low)) * float(_draw(room.state)) / _LARGEST_DRAW + float(low)
-            if cut == float(high):
-                cut = float(low)
+            a, b = np.float64(low), np.float64(high)
+            cut = (b - a) * np.float64(_draw(room.state)) / _LARGEST_DRAW + a
+            if cut == b:
+                cut = a
             proxy = _at(rows, limits, room, column, start, end, weight, cut)
             if proxy > best:
                 best, feature, threshold = proxy, f, cut
@@ -582,7 +583,7 @@ def best_split(
                 best, place = _search(rows, limits, room, column, ordered, weight, best)
             if place > 0:
                 low, high = column[ordered[place - 1]], column[ordered[place]]
-                feature, threshold = f, float(low) / 2.0 + float(high) / 2.0
+                feature, threshold = f, np.float64(low) / 2.0 + np.float64(high) / 2.0
     for i in range(n_known):
         features[i] = constants[i]
     for i in range(n_known, n_constant):
