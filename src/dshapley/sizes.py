@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dshapley.errors import InputError
 from dshapley.points import Array, Floats
 
-__all__ = ["as_weights", "power", "uniform"]
+__all__ = ["PerSize", "as_weights", "bands", "from_stability", "per_size", "power", "uniform"]
+
+PerSize: TypeAlias = Callable[[int], float] | Sequence[float] | Array | float
+"""A number for each size k = 1..m: a function of k, an array of m numbers, or one for all."""
 
 
 def uniform(m: int) -> Floats:
@@ -37,6 +41,63 @@ def power(m: int, a: float) -> Floats:
     if not (w > 0).all():
         raise InputError(f"weights k^-{a:g} are so steep that some size up to {m} is never drawn")
     return w
+
+
+def from_stability(beta: PerSize, cost: PerSize, *, m: int | None = None) -> Floats:
+    """w_k proportional to beta(k) / sqrt(R(k)): the least running time in the bound of appendix E.
+
+    The bound is a product, (sum of beta(k)^2 / w_k) (sum of w_k R(k)), which by the inequality of
+    Cauchy and Schwarz is at least (sum of beta(k) sqrt(R(k)))^2; these weights reach that.
+
+    Parameters
+    ----------
+    beta
+        The deletion stability: no marginal of size k is larger. A function of k, or an array.
+    cost
+        R(k), the time to evaluate U on k points, in any unit.
+    m
+        The largest size, where both are functions.
+
+    >>> from_stability(lambda k: 1 / k, lambda k: k, m=3).round(3)
+    array([0.647, 0.229, 0.124])
+    """
+    lengths = [np.size(part) for part in (beta, cost) if not callable(part) and np.ndim(part)]
+    if m is None and not lengths:
+        raise InputError("neither beta nor cost says for which sizes: give the largest, m, too")
+    n = lengths[0] if m is None else _size(m)
+    stability, seconds = per_size(beta, n, name="beta"), per_size(cost, n, name="cost")
+    if (stability <= 0).any() or (seconds <= 0).any():
+        raise InputError("beta and cost must be more than 0 at every size, or it is never drawn")
+    w = stability / np.sqrt(seconds)
+    return np.asarray(w / w.sum())
+
+
+def bands(m: int) -> NDArray[np.int64]:
+    """Where bands of sizes begin, each twice as wide as the one before, and m + 1 at the end.
+
+    >>> bands(10).tolist()
+    [1, 2, 4, 8, 11]
+    """
+    starts = 2 ** np.arange(_size(m).bit_length())
+    return np.append(starts, m + 1)
+
+
+def per_size(given: PerSize, m: int, *, name: str) -> Floats:
+    """A number for each k = 1..m, checked; `name` says in an error what was given."""
+    try:
+        numbers = [given(k) for k in range(1, m + 1)] if callable(given) else given
+        found = np.asarray(numbers, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must give a number for each size 1..{m}: {error}") from None
+    if found.ndim == 0:
+        found = np.full(m, found)
+    if found.shape != (m,):
+        raise InputError(f"{name} must hold one number for each size 1..{m}, not {found.shape}")
+    wrong = ~(np.isfinite(found) & (found >= 0))
+    if wrong.any():
+        k = int(np.flatnonzero(wrong)[0]) + 1
+        raise InputError(f"{name}({k}) is {found[k - 1]}: it must be finite, and 0 or more")
+    return found
 
 
 def as_weights(weights: str | Sequence[float] | Array, m: int) -> Floats:
@@ -74,7 +135,10 @@ def _named(name: str, m: int) -> Floats:
         return power(m, 1.0)
     match = re.fullmatch(r"k(?:\^|\*\*)-(\d+(?:\.\d*)?|\.\d+)", name)
     if match is None:
-        raise InputError(f"unknown weights {name!r}: use uniform, 1/k, or k^-a such as k^-0.5")
+        raise InputError(
+            f"unknown weights {name!r}: use uniform, 1/k, or k^-a such as k^-0.5; for a run "
+            "also auto"
+        )
     return power(m, float(match.group(1)))
 
 
