@@ -113,8 +113,11 @@ def test_tmc_and_a_run_share_no_folder(tmp_path, U, database, offered):
 
 
 def test_tmc_stops_by_any_rule(U, offered):
-    found = data_shapley.tmc(U, offered, permutations=ds.stopping.Precision(0.03, at_least=20))
-    assert found.stderr.max() <= 0.03
+    rule = ds.stopping.Precision(0.1, at_least=20)
+    found = data_shapley.tmc(U, offered, permutations=rule)
+    low, high = found.interval(0.95, anytime=True)
+    assert ((high - low) / 2).max() <= 0.1
+    assert found.n_draws > 20
 
 
 def test_leave_one_out(U, offered):

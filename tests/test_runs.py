@@ -58,9 +58,11 @@ def test_chunks_change_nothing(tmp_path, setup, alone):
 
 
 def test_a_rule_stops_at_the_same_draw_for_any_workers(setup):
-    rule = Precision(0.06, at_least=20)
+    rule = Precision(0.1, at_least=20)
     one, two = (ds.run(*setup, until=rule, n_jobs=n) for n in (1, 2))
-    assert 20 <= len(one) < 500
+    assert 20 < len(one) < 500
+    assert rule(one, 0.0)
+    assert not rule(one.first(len(one) - 10), 0.0)
     assert same(one, two)
 
 

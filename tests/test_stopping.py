@@ -3,6 +3,7 @@ import pytest
 
 import dshapley as ds
 from dshapley.stopping import AnyOf, FixedDraws, Precision, Seconds, Stable, stop_rule
+from dshapley.uncertainty import anytime_quantile
 
 
 def draws_of(gains):
@@ -32,18 +33,43 @@ def test_seconds():
     assert Seconds(2.0).expected(noise(10), 0.5) == 40
 
 
-def test_precision_stops_at_the_asked_error():
-    rule, draws = Precision(0.05), noise(2000)
+def reach(draws, confidence=0.95):
+    """How far off a value may be, whatever the point and however often one looked."""
+    low, high = ds.estimate(draws).interval(confidence, anytime=True)
+    return ((high - low) / 2).max()
+
+
+def test_precision_stops_when_every_value_is_so_close():
+    """Not at this standard error, which would be after 25 draws of spread 1."""
+    rule, draws = Precision(0.2), noise(2000)
     n = first_stop(rule, draws)
-    assert ds.estimate(draws.first(n)).stderr.max() <= 0.05
-    assert ds.estimate(draws.first(n - 10)).stderr.max() > 0.05
-    assert n == pytest.approx((1.0 / 0.05) ** 2, rel=0.2)
-    assert rule.expected(draws.first(50), 1.0) == pytest.approx(400, rel=0.5)
+    assert reach(draws.first(n)) <= 0.2
+    assert all(reach(draws.first(i)) > 0.2 for i in range(100, n, 10))
+    quantile = anytime_quantile(n, 0.95, n_points=5)
+    assert n == pytest.approx((quantile / 0.2) ** 2, rel=0.2)
+    # Of 50 draws the largest of five standard errors is known to a fifth.
+    assert rule.expected(draws.first(50), 1.0) == pytest.approx(n, rel=0.5)
+    assert rule.expected(draws.first(n), 1.0) == pytest.approx(n, rel=0.05)
+    assert rule.expected(draws.first(9), 1.0) is None
+
+
+def test_more_confidence_takes_more_draws():
+    draws = noise(3000)
+    stops = [first_stop(Precision(0.2, confidence=c), draws) for c in (0.8, 0.95, 0.999)]
+    assert stops[0] < stops[1] < stops[2]
+    for n, confidence in zip(stops, (0.8, 0.95, 0.999), strict=True):
+        assert reach(draws.first(n), confidence) <= 0.2
 
 
 def test_precision_is_not_fooled_by_a_few_equal_draws():
     gains = np.ones((120, 3))
     assert first_stop(Precision(0.01), draws_of(gains)) == 100
+    assert first_stop(Precision(0.01, at_least=40), draws_of(gains)) == 40
+
+
+def test_precision_of_a_single_draw_is_unknown():
+    assert first_stop(Precision(1e9, at_least=1), noise(15)) == 10
+    assert not Precision(1e9, at_least=1)(noise(1), 0.0)
 
 
 def test_stable_is_the_papers_rule():
@@ -83,6 +109,7 @@ def test_any_of():
 def test_default_is_the_papers():
     assert stop_rule() == Stable()
     assert stop_rule(draws=3) == FixedDraws(3)
+    assert stop_rule(precision=0.1) == Precision(0.1, confidence=0.95, at_least=100)
 
 
 @pytest.mark.parametrize(
@@ -93,6 +120,9 @@ def test_default_is_the_papers():
         lambda: Seconds(0),
         lambda: Precision(0),
         lambda: Precision(float("nan")),
+        lambda: Precision(0.1, confidence=0),
+        lambda: Precision(0.1, confidence=1.5),
+        lambda: Precision(0.1, confidence=95),
         lambda: Stable(change=0),
         lambda: Stable(window=0),
     ],

@@ -39,6 +39,44 @@ def test_folder_holds_the_run(tmp_path, setup):
     assert manifest["identity"]["m"] == 8
     assert manifest["identity"]["database"] == setup[1].database.fingerprint()
     assert {"dshapley", "numpy", "scikit-learn", "python"} <= set(manifest["versions"])
+    assert manifest["format"] == 2
+    assert loaded.seconds.tolist() == draws.seconds.tolist()
+    assert (loaded.seconds > 0).all()
+
+
+@pytest.mark.parametrize("stratified", [False, True])
+@pytest.mark.parametrize("labels", [True, False])
+def test_folder_holds_what_the_anchor_needs(tmp_path, setup, stratified, labels):
+    """And how sizes were drawn: estimates of what was loaded are those of the run."""
+    U, _, Z = setup
+    database = U.database if labels else ds.Points(U.database.X)
+    Z = Z if labels else ds.Points(Z.X)
+    design = ds.Design(database, 8, "1/k", 3, stratified, anchor=True)
+    ds.run(U, design, Z, until=50, store=tmp_path / "run")
+    draws = ds.run(U, design, Z, until=150, store=tmp_path / "run")
+    loaded = ds.load(tmp_path / "run")
+    assert same(loaded, draws)
+    assert same(draws, ds.run(U, design, Z, until=150))
+    assert loaded.stratified == stratified
+    for name, column in draws.columns().items():
+        np.testing.assert_array_equal(loaded.columns()[name], column, err_msg=name)
+    a, b = ds.estimate(loaded), ds.estimate(draws)
+    assert a.values.tobytes() == b.values.tobytes()
+    assert a.stderr.tobytes() == b.stderr.tobytes()
+
+
+@pytest.mark.parametrize("number", [1, 3, None])
+def test_a_folder_of_another_format_is_refused(tmp_path, setup, number):
+    """Those of earlier versions among them."""
+    ds.run(*setup, until=5, store=tmp_path / "run")
+    path = tmp_path / "run" / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format": number}))
+    for ask in (
+        lambda: ds.load(tmp_path / "run"),
+        lambda: ds.run(*setup, until=5, store=tmp_path / "run"),
+    ):
+        with pytest.raises(ds.RunFolderError, match=rf"has format {number}; this dshapley reads 2"):
+            ask()
 
 
 def test_same_call_computes_nothing(tmp_path, setup):
@@ -84,6 +122,15 @@ def test_nothing_is_written_before_the_first_draw(tmp_path, setup):
         (lambda U, d, Z: (U, ds.Design(d.database, d.m, d.weights, seed=4), Z), "seed was 3, is 4"),
         (lambda U, d, Z: (U, ds.Design(d.database, 9, "1/k", seed=3), Z), "m was 8, is 9"),
         (lambda U, d, Z: (U, ds.Design(d.database, 8, "uniform", seed=3), Z), "weights was"),
+        (lambda U, d, Z: (U, ds.Design(d.database, 8, "auto", seed=3), Z), "weights was .* is auto"),
+        (
+            lambda U, d, Z: (U, ds.Design(d.database, 8, "1/k", 3, stratified=True), Z),
+            "sizes was independent, is balanced",
+        ),
+        (
+            lambda U, d, Z: (U, ds.Design(d.database, 8, "1/k", 3, anchor=True), Z),
+            "anchor was False, is True",
+        ),
         (lambda U, d, Z: (U, ds.Design(d.database.take([0, 1]), 8, "1/k", 3), Z), "database was"),
         (lambda U, d, Z: (U, d, Z.take([0, 1, 2])), "points was"),
         (lambda U, d, Z: (ds.MeanPotential(Z), d, Z), "mean of was"),

@@ -93,6 +93,16 @@ def test_draws_that_are_all_alike_claim_nothing():
     assert ds.estimate(draws).below_zero().tolist() == [False, True]
 
 
+@pytest.mark.parametrize("n", [7, 50, 1000])
+def test_many_draws_that_are_all_alike_claim_nothing(n):
+    """Whatever the rounding of their sum makes of them."""
+    gains = np.full((n, 2), [-0.1, -3.0], np.float32)
+    draws = ds.Draws(
+        np.arange(n), np.ones(n, int), gains, np.ones(1), np.arange(2), np.ones(2, int)
+    )
+    assert not ds.estimate(draws).below_zero().any()
+
+
 def test_frame(draws):
     frame = ds.estimate(draws, m=4).to_frame()
     assert frame.columns.tolist() == ["value", "stderr", "k_min", "k_max"]

@@ -15,6 +15,7 @@ True
 from dshapley import data_shapley, metrics, sizes, stopping
 from dshapley.api import value
 from dshapley.design import Design
+from dshapley.draws import Draws
 from dshapley.errors import DrawError, DShapleyError, FitError, InputError, RunFolderError
 from dshapley.learners import learner
 from dshapley.metrics import Metric
@@ -23,7 +24,7 @@ from dshapley.points import Bundles, Points
 from dshapley.potentials import MeanPotential, Potential, marginals, potential
 from dshapley.runs import Interrupted, run
 from dshapley.store import load
-from dshapley.valuation import Draws, Valuation, estimate
+from dshapley.valuation import Valuation, estimate
 
 __version__ = "0.1.0"
 

@@ -6,6 +6,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dshapley.design import Design
 from dshapley.errors import InputError, warn
 from dshapley.metrics import Metric
@@ -13,9 +16,9 @@ from dshapley.points import Array, Bundles, Points, as_points
 from dshapley.potentials import Way, potential
 from dshapley.runs import run
 from dshapley.stopping import StopRule, stop_rule
-from dshapley.valuation import Valuation, estimate
+from dshapley.valuation import Valuation, completed, estimate
 
-__all__ = ["default_m", "value"]
+__all__ = ["default_m", "sampled", "value"]
 
 
 def value(
@@ -32,6 +35,9 @@ def value(
     path: Way = "auto",
     m: int | None = None,
     weights: Any = "uniform",
+    stratified: bool = False,
+    anchor: bool = False,
+    p: float = 1.0,
     draws: int | None = None,
     precision: float | None = None,
     seconds: float | None = None,
@@ -42,7 +48,7 @@ def value(
     progress: bool | None = None,
     info: Mapping[str, Any] | None = None,
 ) -> Valuation:
-    """The distributional Shapley value of each point: Algorithm 1, or 2's weighted sampling.
+    """The distributional Shapley value of each point: Algorithm 1, or with weights and p 2.
 
     Parameters
     ----------
@@ -62,10 +68,18 @@ def value(
         The data set size the values are for: about as large as the sets that people train on.
         By default 1,000, or the size of the database if that is less.
     weights
-        Size weights: "uniform", "1/k", "k^-a", or an array of m probabilities.
+        Size weights: "uniform", "1/k", "k^-a", an array of m probabilities, or "auto": found by
+        the first 100 draws, from the spread and the time of marginals of each size.
+    stratified, anchor
+        Balanced sizes, and the efficiency anchor: smaller errors from as many draws
+        (docs/precision.md).
+    p
+        Measure each point with this probability only, and predict the others (Fast-D-Shapley,
+        Algorithm 2). The result says which, and how well held-out points were predicted.
     draws, precision, seconds, until
-        When to stop: after so many draws, when every standard error is this small, after so much
-        time, or by a rule of yours; whichever comes first. By default by the paper's rule,
+        When to stop: after so many draws, when every value is known to within +-precision (with
+        95 % confidence, all at once: `dshapley.stopping.Precision`), after so much time, or by a
+        rule of yours; whichever comes first. By default by the paper's rule,
         `dshapley.stopping.Stable`.
     seed, store, n_jobs, progress, info
         See `dshapley.run`.
@@ -95,10 +109,33 @@ def value(
     U.check(database, name="database")
     if U.classification:
         _check_classes(database, U.test, rows)
-    design = Design(database, m=m, weights=weights, seed=seed)
-    return estimate(
-        run(U, design, Z, until=rule, store=store, n_jobs=n_jobs, progress=progress, info=info)
-    )
+    design = Design(database, m=m, weights=weights, seed=seed, stratified=stratified, anchor=anchor)
+    measured = np.ones(len(Z), dtype=bool) if p == 1 else sampled(Z, p, seed)
+    Z_p = rows.take(measured) if p != 1 else Z
+    record = run(U, design, Z_p, until=rule, store=store, n_jobs=n_jobs, progress=progress,
+                 info={**(info or {}), "p": p})  # fmt: skip
+    valuation = estimate(record, points=Z_p)
+    return valuation if p == 1 else completed(valuation, rows, measured)
+
+
+def sampled(Z: Points | Bundles, p: float, seed: int) -> NDArray[np.bool_]:
+    """Which points are measured: each by itself with probability p (Algorithm 2)."""
+    if isinstance(Z, Bundles):
+        raise InputError("p: bundles cannot be predicted from one another; value all of them")
+    if not 0 < p < 1:
+        raise InputError(f"p = {p}: the share of points to measure is above 0 and at most 1")
+    chosen = np.random.default_rng([seed, len(Z)]).random(len(Z)) < p
+    if chosen.sum() < _FEWEST:
+        raise InputError(
+            f"p = {p} leaves {chosen.sum()} of {len(Z)} points to learn from: raise it, so that "
+            f"{_FEWEST} or more are measured"
+        )
+    if chosen.all():
+        raise InputError(f"p = {p} leaves no point to predict: leave it out")
+    return chosen
+
+
+_FEWEST = 10
 
 
 def default_m(database: Points) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from dshapley.draws import Draws
 from dshapley.errors import DrawError, InputError
 from dshapley.points import Floats, Points
 from dshapley.potentials import Potential, check_points, describe, seeded
@@ -104,15 +105,14 @@ def tmc(
     # A permutation has one marginal of every point, at all sizes: one stratum of weight 1.
     draws = gather(
         task,
-        points,
-        weights=np.ones(1),
+        Draws.none(points, weights=np.ones(1)),
         identity=identity,
         until=permutations,
         store=store,
         n_jobs=n_jobs,
         progress=progress,
     )
-    return replace(estimate(draws), m=len(points), draws=None)
+    return replace(estimate(draws), m=len(points), terms=None)
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class _Permutation:
                 before = after
         except Exception as error:
             raise DrawError(f"{where} failed: {error}") from error
-        return 1, as_record(gains, where)
+        return Result(1, as_record(gains, where))
 
 
 def _certain(values: Floats, points: Points) -> Valuation:

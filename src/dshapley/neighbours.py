@@ -100,8 +100,8 @@ def knn_values(
     total = np.zeros((len(sizes), len(Z)))
     n_blocks = -(-len(T) // _BLOCK)
     with results(_Block(B, T, Z, tables), range(n_blocks), n_jobs) as blocks:
-        for _, shares in blocks:  # in order, so that the sum is the same for any workers
-            total += shares
+        for shares in blocks:  # in order, so that the sum is the same for any workers
+            total += shares.marginals
     values = total / (n_neighbors * len(T))
     ones, none = np.ones(len(Z), dtype=np.int64), np.zeros(len(Z))
     valuations = [
@@ -156,7 +156,7 @@ class _Block:
             else:
                 r = np.searchsorted(nearest, far, side="left")
                 gains += (self.points.y == y) * self.tables[:, r] - behind[:, r]
-        return len(some), gains
+        return Result(len(some), gains)
 
 
 def _sorted(distances: Floats) -> tuple[Array, Floats]:

@@ -6,22 +6,27 @@ import hashlib
 import itertools
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dshapley.design import Design
+from dshapley.allocation import allocate
+from dshapley.controls import Controls
+from dshapley.design import Design, Draw
+from dshapley.draws import Draws, Pilot
 from dshapley.errors import DrawError, InputError
+from dshapley.estimation import CHAIN_EVERY
 from dshapley.identity import UNIDENTIFIED
-from dshapley.points import Array, Bundles, Points
+from dshapley.points import Array, Bundles, Floats, Points
 from dshapley.potentials import Potential, check_points, describe, marginals, seeded
 from dshapley.progress import Progress, progress_bar
-from dshapley.stopping import FixedDraws, StopRule
+from dshapley.sizes import bands
+from dshapley.stopping import AnyOf, FixedDraws, StopRule
 from dshapley.store import RunFolder
-from dshapley.valuation import Draws, inclusion_factors
+from dshapley.valuation import estimate
 from dshapley.workers import Result, Task, results
 
 __all__ = ["METHOD", "Interrupted", "as_record", "gather", "run"]
@@ -70,6 +75,7 @@ def run(
     """
     check_points(U, design.database, name="database")
     check_points(U, Z, name="points")
+    rule = _as_rule(until)
     about = describe(U)
     # Words for people: a run goes on when they have changed.
     reason = {name: about.pop(name) for name in list(about) if name.endswith(".reason")}
@@ -77,21 +83,48 @@ def run(
         "method": METHOD,
         "m": design.m,
         "seed": design.seed,
-        "weights": _shown(design.weights),
+        "weights": "auto" if design.auto else _shown(design.weights),
+        **({"pilot": design.pilot} if design.auto else {}),
+        "sizes": "balanced" if design.stratified else "independent",
+        "anchor": design.anchor,
         "database": design.database.fingerprint(),
         "points": Z.fingerprint(),
         **about,
     }
-    return gather(
-        _Marginals(U, design, Z),
+    controls = Controls.of(design.database) if design.anchor else None
+    begun = Draws.none(
         Z,
         weights=design.weights,
-        identity=identity,
-        until=until,
-        store=store,
-        n_jobs=n_jobs,
-        progress=progress,
-        info={**(info or {}), **reason},
+        stratified=design.stratified,
+        controls=None if controls is None else len(controls),
+    )
+    options: dict[str, Any] = {
+        "identity": identity,
+        "store": store,
+        "n_jobs": n_jobs,
+        "progress": progress,
+        "info": {**(info or {}), **reason, "until": repr(rule)},
+        "started": time.monotonic(),
+    }
+    if design.auto:
+        first = AnyOf((FixedDraws(design.pilot), rule))
+        begun = gather(_Marginals(U, design, Z, controls), begun, until=first, **options)
+        if len(begun) < design.pilot or rule(begun, time.monotonic() - options["started"]):
+            return begun
+        weights = _allocated(begun, identity, store)
+        begun = replace(begun, weights=weights, pilot=Pilot(design.pilot, design.weights))
+        design = design.allocated(weights)
+    return gather(_Marginals(U, design, Z, controls), begun, until=rule, **options)
+
+
+def _allocated(pilot: Draws, identity: Mapping[str, Any], store: str | Path | None) -> Floats:
+    """The size weights for the draws after the pilot: once found, a run folder keeps them."""
+
+    def find() -> Floats:
+        return allocate(pilot).weights
+
+    return (
+        find() if store is None else RunFolder(store, identity=identity, run=pilot).allocation(find)
     )
 
 
@@ -102,15 +135,48 @@ class _Marginals:
     U: Potential
     design: Design
     Z: Points | Bundles
+    controls: Controls | None
+    """For the anchor."""
 
     def __call__(self, t: int) -> Result:
         draw = self.design.draw(t)
         where = f"draw {t} of seed {self.design.seed} (k = {draw.k}, so |S| = {draw.k - 1})"
         try:
-            gains = marginals(seeded(self.U, draw.seed), draw.S, self.Z)
+            U = seeded(self.U, draw.seed)
+            if self.controls is None:
+                return Result(draw.k, as_record(marginals(U, draw.S, self.Z), where))
+            gains, reference = self._with_reference(U, draw)
+            chain = self._chain(t, seeded(self.U, draw.seed ^ 1))
+        except DrawError:
+            raise
         except Exception as error:
             raise DrawError(f"{where} failed: {error}") from error
-        return draw.k, as_record(gains, where)
+        controls = self.controls(draw.S.y)
+        return Result(draw.k, as_record(gains, where), reference, chain, controls)
+
+    def _with_reference(self, U: Potential, draw: Draw) -> tuple[Array, float]:
+        """The marginals of Z, and the mean marginal of points of the database, for one S."""
+        if isinstance(self.Z, Points) and self.Z.key == self.design.database.key:
+            gains = marginals(U, draw.S, self.Z)
+            return gains, float(gains.mean())
+        R = self.design.reference(draw.t, max(_FEWEST, min(_MOST, len(self.Z) // 20)))
+        if isinstance(self.Z, Bundles):
+            return marginals(U, draw.S, self.Z), float(marginals(U, draw.S, R).mean())
+        # Together, so that S is trained on once.
+        gains = marginals(U, draw.S, self.Z + R)
+        return gains[: len(self.Z)], float(gains[len(self.Z) :].mean())
+
+    def _chain(self, t: int, U: Potential) -> Floats:
+        """In every so many draws, U of nested sets of 0, 1, 3, 7, ..., m points."""
+        sizes = bands(self.design.m) - 1
+        if t % CHAIN_EVERY:
+            return np.full(len(sizes), np.nan)
+        B = self.design.chain(t)
+        return np.array([float(U(B.take(slice(0, n)))) for n in sizes])
+
+
+_FEWEST, _MOST = 20, 100
+"""Of reference points: a twentieth of the points valued, but between these."""
 
 
 def as_record(gains: Array, where: str) -> NDArray[np.float32]:
@@ -128,42 +194,46 @@ def _shown(weights: Array) -> str:
 
 def gather(
     task: Task,
-    Z: Points | Bundles,
+    begun: Draws,
     *,
-    weights: Array,
     identity: Mapping[str, Any],
     until: StopRule | int,
     store: str | Path | None = None,
     n_jobs: int | None = None,
     progress: bool | None = None,
     info: Mapping[str, Any] | None = None,
+    started: float | None = None,
 ) -> Draws:
     """`task(t)` for t = 0, 1, 2, ..., from the store where it is there, until a rule says stop.
 
-    The rule sees the draws in order, whatever the order they were computed in.
+    The rule sees the draws in order, whatever the order they were computed in. `begun` is the
+    record so far, perhaps of no draw, and `started` when it was begun.
     """
-    rule = FixedDraws(int(until)) if isinstance(until, int | np.integer) else until
-    rows = Z.sizes if isinstance(Z, Bundles) else np.ones(len(Z), dtype=np.int64)
-    header = {"ids": np.asarray(Z.ids), "rows": rows, "weights": weights}
-    info = {**(info or {}), "until": repr(rule)}
+    rule = _as_rule(until)
+    begun = replace(begun, about={**(info or {}), **identity})
     folder = None
     if store is not None:
         _check_identity(identity)
-        folder = RunFolder(store, identity=identity, header=header, info=info)
-    record = _Record(header, {**info, **identity})
-    stored = folder.stored() if folder is not None else record.draws()
+        folder = RunFolder(store, identity=identity, run=begun, info=info)
+    stored = folder.stored() if folder is not None else begun
+    record = _Record(begun.first(0))
     have = set(stored.t.tolist())
     limit = getattr(rule, "limit", None)
     ts = (t for t in (itertools.count() if limit is None else range(limit)) if t not in have)
+    clock = time.monotonic() if started is None else started
     try:
         with progress_bar(progress) as report, results(task, ts, n_jobs) as missing:
-            _fill(record, stored, missing, rule, folder, report)
+            _fill(record, stored, missing, rule, folder, report, clock)
     except KeyboardInterrupt:
         raise Interrupted(_how_to_go_on(len(record), folder), record.draws()) from None
     finally:
         if folder is not None:
             folder.flush()
     return record.draws()
+
+
+def _as_rule(until: StopRule | int) -> StopRule:
+    return FixedDraws(int(until)) if isinstance(until, int | np.integer) else until
 
 
 def _check_identity(identity: Mapping[str, Any]) -> None:
@@ -183,76 +253,56 @@ def _fill(
     rule: StopRule,
     folder: RunFolder | None,
     report: Progress | None,
+    started: float,
 ) -> None:
     """Append draws 0, 1, 2, ... to the record until the rule says stop."""
     where = {int(t): i for i, t in enumerate(stored.t)}
-    started = time.monotonic()
-    reported = 0.0
+    columns = stored.columns()
+    next_report = 0.0
     for t in itertools.count():
         if t in where:
-            k, row = int(stored.k[where[t]]), stored.marginals[where[t]]
+            row = {name: column[where[t]] for name, column in columns.items()}
         else:
             result = next(missing, None)
             if result is None:  # the rule's own limit
                 return
-            k, row = result
+            row = {"t": t, **result._asdict()}
             if folder is not None:
-                folder.add(t, k, row)
-        record.append(t, k, row)
-        draws, seconds = record.draws(), time.monotonic() - started
-        if report is not None and seconds - reported > 0.25 and t not in where:
-            expected = rule.expected(draws, seconds) if hasattr(rule, "expected") else None
-            report(t + 1, record.largest_stderr(), expected)
-            reported = time.monotonic() - started
-        if rule(draws, seconds):
+                folder.add(row)
+        record.append(row)
+        draws, now = record.draws(), time.monotonic()
+        if report is not None and now > next_report and t not in where:
+            expected = rule.expected(draws, now - started) if hasattr(rule, "expected") else None
+            report(t + 1, float(np.max(estimate(draws).stderr)), expected)
+            took = time.monotonic() - now
+            next_report = now + max(0.25, 20 * took)  # a look reads every marginal
+        if rule(draws, now - started):
             return
 
 
 class _Record:
-    """Draws in order of t, growing; with running sums for the progress line."""
+    """Draws in order of t, growing."""
 
-    def __init__(self, header: Mapping[str, Array], about: Mapping[str, Any]) -> None:
-        self._header = header
-        self._about = about
-        n = len(header["ids"])
-        self._t = np.empty(16, np.int64)
-        self._k = np.empty(16, np.int64)
-        self._marginals = np.empty((16, n), np.float32)
+    def __init__(self, run: Draws) -> None:
+        self._run = run
+        self._columns = {
+            name: np.empty((16, *column.shape[1:]), column.dtype)
+            for name, column in run.columns().items()
+        }
         self._size = 0
-        self._factors = inclusion_factors(header["weights"], len(header["weights"]))
-        self._sum = np.zeros(n)
-        self._sum_squares = np.zeros(n)
 
     def __len__(self) -> int:
         return self._size
 
-    def append(self, t: int, k: int, row: NDArray[np.float32]) -> None:
-        if self._size == len(self._t):
-            self._t, self._k, self._marginals = (
-                np.concatenate([part, np.empty_like(part)])
-                for part in (self._t, self._k, self._marginals)
-            )
-        i = self._size
-        self._t[i], self._k[i], self._marginals[i] = t, k, row
+    def append(self, row: Mapping[str, Any]) -> None:
+        for name, column in self._columns.items():
+            if self._size == len(column):
+                self._columns[name] = column = np.concatenate([column, np.empty_like(column)])
+            column[self._size] = row[name]
         self._size += 1
-        gains = row * self._factors[k - 1]
-        self._sum += gains
-        self._sum_squares += gains**2
-
-    def largest_stderr(self) -> float:
-        """The largest standard error now, in one pass over running sums: for show only."""
-        n = self._size
-        if n < 2:
-            return float("nan")
-        variance = (self._sum_squares - self._sum**2 / n) / (n - 1)
-        return float(np.sqrt(max(variance.max(), 0.0) / n))
 
     def draws(self) -> Draws:
-        n = self._size
-        return Draws(
-            self._t[:n], self._k[:n], self._marginals[:n],
-            self._header["weights"], self._header["ids"], self._header["rows"], self._about,
-        )  # fmt: skip
+        return self._run.of({name: part[: self._size] for name, part in self._columns.items()})
 
 
 def _how_to_go_on(n: int, folder: RunFolder | None) -> str:

@@ -14,8 +14,10 @@ from typing import TypeAlias
 
 import numpy as np
 
+from dshapley.draws import Draws
 from dshapley.errors import InputError
-from dshapley.valuation import Draws, estimate
+from dshapley.uncertainty import anytime_quantile, check_confidence
+from dshapley.valuation import estimate
 
 __all__ = ["AnyOf", "FixedDraws", "Precision", "Seconds", "Stable", "StopRule", "stop_rule"]
 
@@ -65,29 +67,46 @@ class Seconds:
 
 @dataclass(frozen=True)
 class Precision:
-    """Stop when no point's standard error is above `stderr`, after at least `at_least` draws.
+    """Stop when every value is known to within +-`within`, with this confidence.
 
-    The first few draws can agree by chance, and then say nothing of the error.
+    All values at once, and however often this is asked: the interval is a confidence sequence
+    (`dshapley.uncertainty.anytime_quantile`), which holds at every number of draws together.
+    Plain intervals do not: a run that stops when they happen to be narrow stops too early too
+    often. It holds from `at_least` draws on, in the sense of the central limit theorem.
     """
 
-    stderr: float
+    within: float
+    confidence: float = 0.95
     at_least: int = 100
 
     def __post_init__(self) -> None:
-        if not self.stderr > 0:
-            raise InputError(f"precision = {self.stderr}: a standard error to reach is more than 0")
+        check_confidence(self.confidence)
+        if not self.within > 0:
+            raise InputError(f"precision = {self.within}: a precision to reach is more than 0")
 
     def __call__(self, draws: Draws, seconds: float) -> bool:
         if len(draws) < self.at_least or not _checkpoint(len(draws)):
             return False
-        return bool(np.max(estimate(draws).stderr) <= self.stderr)
+        return self._reach(draws) <= self.within
 
     def expected(self, draws: Draws, seconds: float) -> float | None:
         """How many draws this will take, if the error falls with their square root."""
-        if len(draws) < 10:
-            return None
-        worst = float(np.max(estimate(draws).stderr))
-        return max(self.at_least, len(draws) * (worst / self.stderr) ** 2)
+        return self.draws_needed(draws) if len(draws) >= 10 else None
+
+    def draws_needed(self, draws: Draws) -> int:
+        """The same, in whole draws, from so many draws as there are."""
+        found = estimate(draws)
+        error = float(np.max(found.stderr)) * np.sqrt(len(draws))
+        n = float(self.at_least)
+        for _ in range(20):  # the quantile hardly depends on n
+            quantile = anytime_quantile(round(n), self.confidence, n_points=len(found))
+            n = max(self.at_least, (quantile * error / self.within) ** 2)
+        return int(np.ceil(n))
+
+    def _reach(self, draws: Draws) -> float:
+        found = estimate(draws)
+        quantile = anytime_quantile(len(draws), self.confidence, n_points=len(found))
+        return quantile * float(np.max(found.stderr))
 
 
 @dataclass(frozen=True)

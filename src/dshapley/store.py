@@ -2,7 +2,8 @@
 
     manifest.json        what the run is: every parameter, fingerprints, package versions
     header.npz           the ids of the points, their row counts, the size weights
-    draws/A-B.npz        draws of t from A to B: t, k, marginals and a digest
+    allocation.npz       the size weights that a pilot found, for the draws after it
+    draws/A-B.npz        draws of t from A to B: t, k, marginals, seconds and a digest
 
 Every file is written under a temporary name, flushed to disk and renamed, so that a kill at any
 moment leaves whole files only.
@@ -19,20 +20,20 @@ import platform
 import secrets
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dshapley.draws import Draws, Pilot
 from dshapley.errors import RunFolderError, warn
-from dshapley.points import Array, Floats
-from dshapley.valuation import Draws
+from dshapley.points import Array, Floats, Points
 
 __all__ = ["RunFolder", "load", "write_atomically"]
 
-_FORMAT = 1
+_FORMAT = 2
 _FLUSH_SECONDS = 1.0
 _PACKAGES = ("dshapley", "numpy", "scipy", "scikit-learn", "numba", "joblib", "pandas")
 
@@ -48,15 +49,15 @@ class RunFolder:
         folder: str | Path,
         *,
         identity: Mapping[str, Any],
-        header: Mapping[str, Array],
+        run: Draws,
         info: Mapping[str, Any] | None = None,
     ) -> None:
         self.folder = Path(folder)
         self._identity = _jsonable(identity)
-        self._header = dict(header)
+        self._run = run
         self._info = dict(info or {})
         self._digest_key = _identity_digest(self._identity)
-        self._pending: list[tuple[int, int, NDArray[np.float32]]] = []
+        self._pending: list[Mapping[str, Any]] = []
         self._started = self._flushed = time.monotonic()
         self._ready = False
         self._check_folder()
@@ -80,7 +81,7 @@ class RunFolder:
         """The draws on disk, by t. Damaged or foreign shards are named and set aside."""
         if (self.folder / "manifest.json").exists():
             self._prepare()
-        draws, bad = _read_shards(self.folder, self._digest_key, self._header, self._identity)
+        draws, bad = _read_shards(self.folder, self._digest_key, self._run)
         for path, reason in bad:
             aside = path.with_name(path.name + ".rejected")
             warn(
@@ -89,9 +90,21 @@ class RunFolder:
             path.replace(aside)
         return draws
 
-    def add(self, t: int, k: int, row: NDArray[np.float32]) -> None:
-        """Keep a draw; written now and then, at the latest by `flush`."""
-        self._pending.append((t, k, row))
+    def allocation(self, weights: Callable[[], Floats]) -> Floats:
+        """The size weights found by the pilot: those kept here, else `weights()`, kept from now on.
+
+        They hang on measured times and come out anew each time, so the first found are the run's.
+        """
+        path = self.folder / "allocation.npz"
+        if not path.exists():
+            self.flush()
+            found = {"weights": weights()}
+            _write_sealed(path, found, self._digest_key, replace=False)
+        return _read_allocation(path, self._digest_key)
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Keep a draw, a row of `Draws.columns`; written now and then, at the latest by `flush`."""
+        self._pending.append(row)
         now = time.monotonic()
         # Every second at first, later every 2 % of the run: hundreds of shards, not thousands,
         # and a kill costs at most that much work.
@@ -103,9 +116,11 @@ class RunFolder:
         if not self._pending:
             return
         self._prepare()
-        t, k, rows = zip(*self._pending, strict=True)
-        shard = {"t": np.array(t), "k": np.array(k), "marginals": np.stack(rows)}
-        path = self.folder / "draws" / f"{min(t):08d}-{max(t):08d}.npz"
+        shard = {
+            name: np.array([row[name] for row in self._pending], dtype=column.dtype)
+            for name, column in self._run.columns().items()
+        }
+        path = self.folder / "draws" / f"{shard['t'].min():08d}-{shard['t'].max():08d}.npz"
         _write_sealed(path, shard, self._digest_key)
         self._pending.clear()
         self._flushed = time.monotonic()
@@ -131,9 +146,9 @@ class RunFolder:
         (self.folder / "draws").mkdir(exist_ok=True)
         header = self.folder / "header.npz"
         try:
-            _read_sealed(header, self._digest_key, tuple(self._header))
+            _read_sealed(header, self._digest_key, _HEADER)
         except _BadFileError:
-            _write_sealed(header, self._header, self._digest_key)
+            _write_sealed(header, _header(self._run), self._digest_key)
         self._ready = True
 
 
@@ -145,18 +160,59 @@ def load(folder: str | Path) -> Draws:
         raise RunFolderError(f"{folder} holds no run (no manifest.json)")
     key = _identity_digest(manifest["identity"])
     try:
-        header = _read_sealed(folder / "header.npz", key, ("ids", "rows", "weights"))
+        header = _read_sealed(folder / "header.npz", key, _HEADER)
     except _BadFileError as error:
         raise RunFolderError(
             f"{folder / 'header.npz'} {error}; run the same command again to mend it"
         ) from None
     about = {**manifest["info"], **manifest["identity"]}
-    draws, bad = _read_shards(folder, key, header, about)
+    draws, bad = _read_shards(folder, key, _empty(header, about))
     for path, reason in bad:
         warn(f"{path} {reason}; its draws are left out")
     if len(draws) == 0:
         raise RunFolderError(f"{folder} holds no draws yet")
+    pilot = int(header["pilot"])
+    if pilot and (draws.t >= pilot).any():
+        weights = _read_allocation(folder / "allocation.npz", key)
+        return replace(draws, weights=weights, pilot=Pilot(pilot, draws.weights))
     return draws
+
+
+_HEADER = ("ids", "rows", "weights", "stratified", "controls", "pilot")
+
+
+def _header(run: Draws) -> dict[str, Array]:
+    """What all draws of a run have in common."""
+    pilot = run.about.get("pilot", 0) if run.pilot is None else run.pilot.draws
+    return {
+        "ids": run.ids,
+        "rows": run.rows,
+        "weights": run.weights if run.pilot is None else run.pilot.weights,
+        "stratified": np.array(run.stratified),
+        "controls": np.array(-1 if run.anchor is None else run.anchor.controls.shape[1]),
+        "pilot": np.array(pilot),
+    }
+
+
+def _empty(header: Mapping[str, Array], about: Mapping[str, Any]) -> Draws:
+    run = Draws.none(
+        Points(np.empty((len(header["ids"]), 0)), ids=header["ids"]),
+        weights=header["weights"],
+        stratified=bool(header["stratified"]),
+        controls=None if header["controls"] < 0 else int(header["controls"]),
+        about=about,
+    )
+    return replace(run, rows=header["rows"])
+
+
+def _read_allocation(path: Path, key: bytes) -> Floats:
+    try:
+        return _read_sealed(path, key, ("weights",))["weights"]
+    except _BadFileError as error:
+        raise RunFolderError(
+            f"{path} {error}: without these size weights the draws after the pilot cannot be used; "
+            "name a new folder"
+        ) from None
 
 
 def write_atomically(
@@ -194,10 +250,14 @@ class _BadFileError(Exception):
     pass
 
 
-def _write_sealed(path: Path, parts: Mapping[str, Array], key: bytes) -> None:
+def _write_sealed(
+    path: Path, parts: Mapping[str, Array], key: bytes, *, replace: bool = True
+) -> None:
     """Arrays in one file, with the run they belong to and a digest of them."""
     seal = {"run": np.frombuffer(key, np.uint8), "digest": _digest(parts, key)}
-    write_atomically(path, lambda file: np.savez(file, allow_pickle=False, **parts, **seal))
+    write_atomically(
+        path, lambda file: np.savez(file, allow_pickle=False, **parts, **seal), replace=replace
+    )
 
 
 def _read_sealed(path: Path, key: bytes, names: tuple[str, ...]) -> dict[str, Array]:
@@ -225,29 +285,18 @@ def _digest(parts: Mapping[str, Array], key: bytes) -> Array:
     return np.frombuffer(digest.digest(), np.uint8)
 
 
-def _read_shards(
-    folder: Path, key: bytes, header: Mapping[str, Array], about: Mapping[str, Any]
-) -> tuple[Draws, list[tuple[Path, str]]]:
-    ts, ks, rows, bad = [], [], [], []
+def _read_shards(folder: Path, key: bytes, run: Draws) -> tuple[Draws, list[tuple[Path, str]]]:
+    names = tuple(run.columns())
+    shards, bad = [run.columns()], []
     for path in sorted((folder / "draws").glob("*.npz")):
         try:
-            shard = _read_sealed(path, key, ("t", "k", "marginals"))
+            shards.append(_read_sealed(path, key, names))
         except _BadFileError as error:
             bad.append((path, str(error)))
-            continue
-        ts.append(shard["t"])
-        ks.append(shard["k"])
-        rows.append(shard["marginals"])
-    if not ts:
-        t, k = np.empty(0, np.int64), np.empty(0, np.int64)
-        marginals = np.empty((0, len(header["ids"])), np.float32)
-    else:
-        # Two processes may have computed the same draw; it is the same, so one copy is kept.
-        t, first = np.unique(np.concatenate(ts), return_index=True)
-        k = np.concatenate(ks)[first]
-        marginals = np.concatenate(rows)[first]
-    weights: Floats = header["weights"]
-    return Draws(t, k, marginals, weights, header["ids"], header["rows"], about), bad
+    columns = {name: np.concatenate([shard[name] for shard in shards]) for name in names}
+    # Two processes may have computed the same draw; it is the same, so one copy is kept.
+    _, first = np.unique(columns["t"], return_index=True)
+    return run.of({name: column[first] for name, column in columns.items()}), bad
 
 
 def _read_manifest(folder: Path) -> dict[str, Any] | None:

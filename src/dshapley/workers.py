@@ -10,13 +10,14 @@ import pickle
 import signal
 import sys
 import threading
+import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, CancelledError
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import joblib
 import numpy as np
@@ -24,11 +25,23 @@ import threadpoolctl
 from numpy.typing import NDArray
 
 from dshapley.errors import DrawError, InputError, warn
+from dshapley.points import Floats
 
 __all__ = ["Result", "Task", "results"]
 
-Result: TypeAlias = tuple[int, NDArray[Any]]
-"""(k, one marginal for each point)"""
+
+class Result(NamedTuple):
+    """What a task has found out in its draw."""
+
+    k: int
+    marginals: NDArray[Any]
+    """One for each point."""
+    reference: float = float("nan")
+    chain: Floats | None = None
+    controls: Floats | None = None
+    """These three for the anchor; see `dshapley.draws.Anchor`."""
+    seconds: float = float("nan")
+
 
 Task: TypeAlias = Callable[[int], Result]
 """t -> its result: a pure function, so that anyone may compute it, and again."""
@@ -150,7 +163,9 @@ class _Shared:
 def _work(shared: _Shared, t: int) -> Result:
     _keep_freed_memory()
     with _one_blas_thread:
-        return shared.task(t)
+        started = time.perf_counter()
+        result = shared.task(t)
+        return result._replace(seconds=time.perf_counter() - started)
 
 
 @functools.cache

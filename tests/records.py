@@ -1,0 +1,178 @@
+"""Records of runs by the thousand: what `dshapley.run` would keep, computed for all draws at once.
+
+`test_estimation` holds that a record made here is that of a run, given the same sets.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import sklearn
+
+import dshapley as ds
+from dshapley.allocation import allocate
+from dshapley.controls import Controls
+from dshapley.draws import Pilot
+from dshapley.estimation import CHAIN_EVERY
+from dshapley.sizes import bands, power
+
+GOLDEN = (np.sqrt(5.0) - 1) / 2
+REFERENCES = 20
+"""The size of the reference sample for 200 points or fewer."""
+
+
+def plain_draws(k, gains, weights, *, t=None, **more):
+    """A record with these sizes and marginals, one row a draw."""
+    gains = np.asarray(gains, dtype=np.float32)
+    n, k = gains.shape[1], np.asarray(k)
+    t = np.arange(len(k)) if t is None else t
+    return ds.Draws(t, k, gains, np.asarray(weights), np.arange(n), np.ones(n, int), **more)
+
+
+def quantiles(u, weights):
+    """The sizes k where the size weights have summed up to u."""
+    return 1 + np.minimum(np.searchsorted(np.cumsum(weights), u, side="right"), len(weights) - 1)
+
+
+class MeanGame:
+    """`ds.MeanPotential` on the rows of X, valuing those of Z: of X itself, or in bundles.
+
+    S is the first n[i] places of row i of `index`.
+    """
+
+    def __init__(self, X, Z=None, groups=None, *, m=16):
+        self.database, self.m, self.same = ds.Points(X), m, Z is None
+        self.U, self.X = ds.MeanPotential(self.database), np.asarray(X)
+        rows = self.X if Z is None else np.asarray(Z)
+        names = np.arange(len(rows)) if groups is None else np.asarray(groups)
+        points = ds.Points(rows)
+        self.Z = points if groups is None else ds.Bundles(points, names)
+        self.sums = np.stack([rows[names == name].sum(axis=0) for name in np.unique(names)])
+        self.sizes = np.unique(names, return_counts=True)[1]
+
+    def values(self, m):
+        """E U(S + z) = R2 - (n R2 + ||sum of (z - mu)||^2) / (n + |z|)^2 for |S| = n."""
+        n = np.arange(m)[:, np.newaxis]
+        G2 = ((self.sums - self.sizes[:, np.newaxis] * self.U.mu) ** 2).sum(axis=1)
+        after = self.U.R2 - (n * self.U.R2 + G2) / (n + self.sizes) ** 2
+        before = np.where(n == 0, 0.0, self.U.R2 - self.U.R2 / np.maximum(n, 1))
+        return (after - before).mean(axis=0)
+
+    def controls(self, index, n):
+        return np.empty((len(n), 0))  # there are no labels
+
+    def gains(self, index, n):
+        return self._gains(index, n, self.sums, self.sizes)
+
+    def reference(self, index, n, R):
+        rows = self.X if self.same else self.X[R]
+        return self._gains(index, n, rows, np.ones(rows.shape[-2], int)).mean(axis=1)
+
+    def worth(self, index, n):
+        return self._worth(self._totals(index, n), n)
+
+    def _gains(self, index, n, sums, sizes):
+        total = self._totals(index, n)
+        after = self._worth(total[:, np.newaxis] + sums, n[:, np.newaxis] + sizes)
+        return after - self._worth(total, n)[:, np.newaxis]
+
+    def _totals(self, index, n):
+        inside = np.arange(index.shape[1]) < n[:, np.newaxis]
+        return np.einsum("ij,ijd->id", inside.astype(float), self.X[index])
+
+    def _worth(self, totals, n):
+        means = totals / np.maximum(n, 1)[..., np.newaxis]
+        return np.where(n == 0, 0.0, self.U.R2 - ((means - self.U.mu) ** 2).sum(axis=-1))
+
+
+class KnnGame:
+    """Soft-label nearest neighbours, whose values `ds.knn_values` knows."""
+
+    def __init__(self, database, test, Z=None, *, K=3, m=16):
+        self.database, self.test, self.K, self.m = database, test, K, m
+        self.X, self.same, self.Z = database.X, Z is None, database if Z is None else Z
+        self.near, self.far = self._distances(database), self._distances(self.Z)
+        self.right = database.y == test.y[:, np.newaxis]
+        self.rightly = self.Z.y == test.y[:, np.newaxis]
+        # Labels are 0 and 1, so that the controls hang on |S| and the number of ones alone.
+        controls = Controls.of(database)
+        self.by_ones = np.array(
+            [[controls((np.arange(n) < ones).astype(int)) for ones in range(m)] for n in range(m)]
+        )
+
+    def values(self, m):
+        options = {"test": self.test, "points": self.Z, "n_neighbors": self.K}
+        return ds.knn_values(self.database, **options, m=m).values
+
+    def controls(self, index, n):
+        inside = np.arange(index.shape[1]) < n[:, np.newaxis]
+        return self.by_ones[n, (self.database.y[index] * inside).sum(axis=1)]
+
+    def gains(self, index, n):
+        return self._gains(index, n, self.far[:, np.newaxis], self.rightly[:, np.newaxis])
+
+    def reference(self, index, n, R):
+        if self.same:
+            return self.gains(index, n).mean(axis=1)
+        return self._gains(index, n, self.near[:, R], self.right[:, R]).mean(axis=1)
+
+    def worth(self, index, n):
+        return self._nearest(index, n)[1].sum(axis=2).mean(axis=0) / self.K
+
+    def _gains(self, index, n, far, rightly):
+        """z comes in where it is nearer than the K-th of S, which goes, if there are so many."""
+        distance, right = self._nearest(index, n)
+        change = rightly.astype(float) - right[:, :, -1:]
+        return ((far < distance[:, :, -1:]) * change).mean(axis=0) / self.K
+
+    def _nearest(self, index, n):
+        """Distances and right labels of the K nearest in S, infinitely far where there is none."""
+        inside = np.arange(index.shape[1]) < n[:, np.newaxis]
+        far = np.where(inside, self.near[:, index], np.inf)
+        order = np.argpartition(far, range(self.K), axis=2)[:, :, : self.K]
+        right = np.take_along_axis(self.right[:, index] & inside, order, axis=2)
+        return np.take_along_axis(far, order, axis=2), right
+
+    def _distances(self, points):
+        return ((self.test.X[:, np.newaxis] - points.X) ** 2).sum(axis=2)
+
+
+def columns(game, t, k, index, chains=None, R=None):
+    """What a run keeps of draws t whose S is the first k - 1 places of their rows of `index`."""
+    found = {"t": t, "k": k, "marginals": game.gains(index, k - 1).astype(np.float32)}
+    if chains is None:
+        return found
+    some, sizes = t % CHAIN_EVERY == 0, bands(game.m) - 1
+    chain = np.full((len(t), len(sizes)), np.nan)
+    here = chains[some]
+    chain[some] = np.stack([game.worth(here, np.full(len(here), n)) for n in sizes], axis=1)
+    return {
+        **found,
+        "reference": game.reference(index, k - 1, R),
+        "chain": chain,
+        "controls": game.controls(index, k - 1),
+    }
+
+
+def record(game, rng, n, weights="1/k", *, balanced=False, anchor=False, pilot=100):
+    """A record of n draws, each of a second, with sets from `rng`."""
+    m, M, shift = game.m, len(game.X), rng.random()
+    auto = isinstance(weights, str) and weights == "auto"
+    w = power(m, 1.0) if auto else ds.sizes.as_weights(weights, m)
+    n_controls = len(Controls.of(game.database)) if anchor else None
+    run = ds.Draws.none(game.Z, weights=w, stratified=balanced, controls=n_controls)
+
+    def some(t, w):
+        u = (shift + t * GOLDEN) % 1.0 if balanced else rng.random(len(t))
+        k, index = quantiles(u, w), rng.integers(M, size=(len(t), m - 1))
+        extra = (rng.integers(M, size=(len(t), size)) for size in (m, REFERENCES))
+        found = columns(game, t, k, index, *(extra if anchor else ()))
+        return {**found, "seconds": np.ones(len(t))}
+
+    if not auto:
+        return run.of(some(np.arange(n), w))
+    first = run.of(some(np.arange(pilot), w))
+    with sklearn.config_context(skip_parameter_validation=True, assume_finite=True):
+        found = allocate(first).weights
+    rest = some(np.arange(pilot, n), found)
+    both = {name: np.concatenate([part, rest[name]]) for name, part in first.columns().items()}
+    return replace(run.of(both), weights=found, pilot=Pilot(pilot, w))

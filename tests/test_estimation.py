@@ -1,0 +1,438 @@
+"""Estimates from a record: what they are by hand, that they are unbiased, and how far off they are.
+
+Whole runs are simulated by the thousand (`records.py`); the values are known in closed form.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import dshapley as ds
+from conftest import labelled
+from dshapley import valuation
+from dshapley.draws import Pilot
+from dshapley.estimation import CHAIN_EVERY, terms
+from dshapley.sizes import bands, power
+from records import REFERENCES, KnnGame, MeanGame, columns, plain_draws, record
+from test_neighbours import soft_knn
+
+# --- by hand
+
+
+@pytest.fixture
+def small():
+    """Forty draws of sizes 1 to 3, and what they stand for."""
+    rng = np.random.default_rng(0)
+    k = rng.permutation(np.repeat([1, 2, 3], [24, 10, 6]))
+    gains = rng.normal(1.0 / k[:, np.newaxis], 1.0, size=(40, 4)).astype(np.float32)
+    return plain_draws(k, gains, [0.5, 0.3, 0.2])
+
+
+def test_without_options_it_is_algorithm_2(small):
+    """The mean of U(S + z) - U(S) over w_k m, and the standard error of a mean."""
+    scaled = small.marginals.astype(float) / (small.weights[small.k - 1] * 3)[:, np.newaxis]
+    for options in ({}, {"stratified": False}, {"stratified": False, "anchor": False}):
+        found = ds.estimate(small, **options)
+        np.testing.assert_allclose(found.values, scaled.mean(axis=0), rtol=1e-12)
+        np.testing.assert_allclose(found.stderr, stats.sem(scaled, axis=0), rtol=1e-12)
+    assert terms(small).freedom == 39
+
+
+def test_stratified_by_hand(small):
+    """Bands 1 and 2..3, each of probability 1/2: the mean within each, then their mean."""
+    found = ds.estimate(small, stratified=True)
+    one, more = small.k == 1, small.k > 1
+    w = np.array([0.5, 0.3, 0.2])[small.k - 1, np.newaxis]
+    scaled = 0.5 * small.marginals.astype(float) / (w * 3)
+    values = scaled[one].mean(axis=0) + scaled[more].mean(axis=0)
+    variance = sum(scaled[band].var(axis=0, ddof=1) / band.sum() for band in (one, more))
+    np.testing.assert_allclose(found.values, values, rtol=1e-12)
+    np.testing.assert_allclose(found.stderr**2, variance, rtol=1e-12)
+    assert found.terms.freedom == 38
+    assert np.abs(found.values - ds.estimate(small).values).max() > 0.01  # 24 is not 20
+
+
+def test_a_band_that_few_draws_would_fall_into_is_joined_to_the_next(small):
+    """Of 20 draws 10 are expected to have k = 1, too few for a band of their own."""
+    some = small.first(20)
+    a, b = ds.estimate(some, stratified=True), ds.estimate(some)
+    np.testing.assert_allclose(a.values, b.values, rtol=1e-12)
+    np.testing.assert_allclose(a.stderr, b.stderr, rtol=1e-12)
+
+
+def test_bands_hang_on_the_number_of_draws_alone(small):
+    """Not on the sizes drawn, which would bias the means within a band."""
+    few_ones = replace(small, k=np.where(np.arange(40) < 3, 1, 2))
+    assert [(s.a, s.b) for s in terms(few_ones, stratified=True).strata[0]] == [(1, 2), (2, 4)]
+
+
+def test_balanced_by_hand(small):
+    """The error is that between draws of next to the same size: four, in order of size."""
+    found = ds.estimate(replace(small, stratified=True))
+    one, more = np.flatnonzero(small.k == 1), np.flatnonzero(small.k > 1)
+    w = np.array([0.5, 0.3, 0.2])[small.k - 1, np.newaxis]
+    values, variance = 0.0, 0.0
+    for band in (one, more):
+        in_order = band[np.argsort(small.k[band], kind="stable")]
+        scaled = 0.5 * small.marginals[in_order].astype(float) / (w[in_order] * 3) / len(band)
+        values += scaled.sum(axis=0)
+        variance += sum(
+            len(part) * part.var(axis=0, ddof=1) for part in np.split(scaled, len(band) // 4)
+        )
+    np.testing.assert_allclose(found.values, values, rtol=1e-12)
+    np.testing.assert_allclose(found.stderr**2, variance, rtol=1e-12)
+    assert found.terms.freedom == 40 - 6 - 4
+    assert found.values == pytest.approx(ds.estimate(small, stratified=True).values)
+
+
+def two_stages(small):
+    """The first ten draws with other weights."""
+    first = np.array([0.2, 0.2, 0.6])
+    return replace(small, pilot=Pilot(10, first)), first
+
+
+def test_pilot_by_hand(small):
+    """Each stage by its own weights, then the mean of both by their number of draws."""
+    draws, first = two_stages(small)
+    w = np.where(np.arange(40)[:, np.newaxis] < 10, first, small.weights)
+    scaled = small.marginals.astype(float) / (3 * w[np.arange(40), small.k - 1, np.newaxis])
+    found = ds.estimate(draws)
+    np.testing.assert_allclose(found.values, scaled.mean(axis=0), rtol=1e-12)
+    variance = sum(part.var(axis=0, ddof=1) * len(part) for part in (scaled[:10], scaled[10:]))
+    np.testing.assert_allclose(found.stderr, np.sqrt(variance) / 40, rtol=1e-12)
+
+
+def test_pilot_at_a_smaller_m_by_hand(small):
+    draws, first = two_stages(small)
+    keep = small.k <= 2
+    w = np.where(np.arange(40)[:, np.newaxis] < 10, first[:2] / 0.4, small.weights[:2] / 0.8)
+    w = w[keep, small.k[keep] - 1, np.newaxis]
+    scaled = small.marginals[keep].astype(float) / (2 * w)
+    found = ds.estimate(draws, m=2)
+    np.testing.assert_allclose(found.values, scaled.mean(axis=0), rtol=1e-12)
+    assert found.n_draws == keep.sum()
+
+
+def test_a_stage_of_one_draw_waits_for_more(small):
+    draws = replace(small.first(11), pilot=Pilot(10, power(3, 1.0)))
+    found, pilot = ds.estimate(draws), ds.estimate(draws.first(10))
+    assert found.n_draws == 10
+    assert found.values.tolist() == pilot.values.tolist()
+    assert np.isfinite(found.stderr).all()
+
+
+# --- the simulated records are those of runs
+
+
+X = np.random.default_rng(0).uniform(-1, 1, size=(60, 2))
+OFFERED = np.random.default_rng(1).uniform(-1, 1, size=(8, 2))
+GROUPS = [0, 0, 0, 1, 1, 2, 3, 3]
+GAMES = {
+    "mean": MeanGame(X, OFFERED),
+    "mean of the database": MeanGame(X[:20]),
+    "mean of bundles": MeanGame(X, OFFERED, GROUPS),
+    "knn": KnnGame(labelled(40), labelled(10, seed=1), labelled(8, seed=2)),
+    "knn of the database": KnnGame(labelled(20), labelled(10, seed=1)),
+}
+
+
+def places(game, sets):
+    """Rows of places in the database, filled up with zeros."""
+    index = np.zeros((len(sets), game.m), dtype=int)
+    for row, S in zip(index, sets, strict=True):
+        row[: len(S)] = S.ids
+    return index
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_a_simulated_record_is_that_of_a_run(name):
+    game = GAMES[name]
+    U = game.U if isinstance(game, MeanGame) else soft_knn(game.test, game.K)
+    design = ds.Design(game.database, game.m, "1/k", seed=2, anchor=True, stratified=True)
+    run = ds.run(U, design, game.Z, until=40)
+    drawn = [design.draw(t) for t in range(40)]
+    index = places(game, [draw.S for draw in drawn])
+    chains = places(game, [design.chain(t) for t in range(40)])
+    R = np.array([design.reference(t, REFERENCES).ids for t in range(40)])
+    found = columns(game, run.t, np.array([d.k for d in drawn]), index, chains, R)
+    for column, kept in run.columns().items():
+        if column != "seconds":
+            np.testing.assert_allclose(kept, found[column], atol=2e-7, err_msg=column)
+    assert np.isfinite(run.anchor.chain[:: CHAIN_EVERY]).all()
+
+
+def test_closed_form_of_bundles_by_enumeration():
+    """Of a database of two points all sets have been counted, for |S| = 0, 1, 2."""
+    B, Z = np.array([[0.0], [2.0]]), np.array([[1.0], [4.0], [0.5]])
+    game = MeanGame(B, Z, [0, 0, 1], m=3)
+    sets = [[], [0], [1], [0, 0], [0, 1], [1, 0], [1, 1]]
+    gains = np.array([ds.marginals(game.U, game.database.take(S), game.Z) for S in sets])
+    by_size = [gains[:1].mean(axis=0), gains[1:3].mean(axis=0), gains[3:].mean(axis=0)]
+    np.testing.assert_allclose(game.values(3), np.mean(by_size, axis=0), atol=1e-12)
+    rows = MeanGame(B, Z, m=3)
+    np.testing.assert_allclose(rows.values(3), rows.U.value(rows.Z, m=3), atol=1e-12)
+
+
+# --- sizes
+
+
+def sizes_of(design, n):
+    return np.array([design.draw(t).k for t in range(n)])
+
+
+def surplus(k, weights):
+    """How many draws more than expected were in each band, after each number of draws."""
+    edges = bands(len(weights))
+    inside = (k[:, np.newaxis] >= edges[:-1]) & (k[:, np.newaxis] < edges[1:])
+    W = np.add.reduceat(weights, edges[:-1] - 1)
+    return np.cumsum(inside, axis=0) - np.arange(1, len(k) + 1)[:, np.newaxis] * W
+
+
+@pytest.mark.parametrize("weights", ["uniform", "1/k", "k^-0.5"])
+def test_balanced_sizes_are_next_to_as_often_as_expected(weights):
+    """After every number of draws; independent ones are tens off after a thousand."""
+    for seed in range(6):
+        design = ds.Design(labelled(3), 40, weights, seed=seed, stratified=True)
+        off = np.abs(surplus(sizes_of(design, 1000), design.weights))
+        assert off.max() <= 3.0
+        assert (off <= 2.0).mean() > 0.97
+    independent = ds.Design(labelled(3), 40, weights)
+    assert np.abs(surplus(sizes_of(independent, 1000), independent.weights)).max() > 8
+
+
+def test_balanced_sizes_stay_balanced_after_a_pilot():
+    for seed in range(6):
+        design = ds.Design(labelled(3), 40, "auto", seed=seed, stratified=True, pilot=100)
+        later = design.allocated(power(40, 0.3))
+        k = sizes_of(later, 1000)
+        assert k[:100].tolist() == sizes_of(design, 100).tolist()
+        assert np.abs(surplus(k[:100], power(40, 1.0))).max() <= 3.0
+        assert np.abs(surplus(k[100:], power(40, 0.3))).max() <= 3.0
+
+
+@pytest.mark.parametrize("stratified", [False, True])
+@pytest.mark.parametrize("t", [0, 7, 1000])
+def test_each_draw_has_its_size_weights(t, stratified):
+    """Over the seeds; chi-squared beyond its 0.01 % quantile would be no accident."""
+    n, w = 1500, power(8, 1.0)
+    B = labelled(3)
+    k = [ds.Design(B, 8, "1/k", seed, stratified).draw(t).k for seed in range(n)]
+    counts = np.bincount(k, minlength=9)[1:]
+    assert stats.chisquare(counts, n * w).pvalue > 1e-4
+
+
+def test_sizes_say_nothing_of_sets():
+    """The same points begin S, whether sizes are balanced or not."""
+    B = labelled(30)
+    a, b = (ds.Design(B, 30, stratified=balanced, seed=5) for balanced in (False, True))
+    for t in range(50):
+        one, two = a.draw(t).S.ids, b.draw(t).S.ids
+        n = min(len(one), len(two))
+        assert one[:n].tolist() == two[:n].tolist()
+
+
+# --- unbiased, with honest errors
+
+
+@dataclass
+class Found:
+    """Errors, standard errors and whether the 95 % interval held: (replications, points)."""
+
+    errors: np.ndarray
+    stderr: np.ndarray
+    covered: np.ndarray
+
+    def check(self):
+        n = len(self.errors)
+        # Unbiased: the mean error is within four standard errors of the mean.
+        bias = self.errors.mean(axis=0) / stats.sem(self.errors, axis=0)
+        assert np.abs(bias).max() < 4
+        z = self.errors / self.stderr
+        assert np.abs(z.std(axis=0, ddof=1) - 1).max() < 4 / np.sqrt(2 * (n - 1))
+        assert 0.93 <= self.covered.mean() <= 0.97
+
+
+def simulated(game, n_runs, *, ms=(16,), seed=0, n_draws=300, how=None, **design):
+    """What estimates of this kind are off over so many runs, for each m."""
+    rng = np.random.default_rng(seed)
+    truth = {m: game.values(m) for m in ms}
+    parts = {m: [] for m in ms}
+    for _ in range(n_runs):
+        draws = record(game, rng, n_draws, **design)
+        for m in ms:
+            found = ds.estimate(draws, m=m, **(how or {}))
+            low, high = found.interval(0.95)
+            covered = (low <= truth[m]) & (truth[m] <= high)
+            parts[m].append((found.values - truth[m], found.stderr, covered))
+    return [Found(*map(np.array, zip(*parts[m], strict=True))) for m in ms]
+
+
+CONFIGURATIONS = {
+    "independent": {},
+    "balanced": {"balanced": True},
+    "stratified estimate": {"how": {"stratified": True}},
+    "anchor": {"anchor": True},
+    "balanced, anchor": {"balanced": True, "anchor": True},
+    "auto": {"weights": "auto"},
+    "auto, balanced": {"weights": "auto", "balanced": True},
+    "auto, balanced, anchor": {"weights": "auto", "balanced": True, "anchor": True},
+}
+
+
+@pytest.mark.parametrize("how", CONFIGURATIONS)
+def test_values_are_unbiased_and_intervals_hold(how):
+    simulated(GAMES["mean"], 400, **CONFIGURATIONS[how])[0].check()
+
+
+@pytest.mark.parametrize("how", ["balanced", "anchor", "auto, balanced, anchor"])
+def test_smaller_m_is_unbiased_where_chains_end_and_between(how):
+    """Chains know U of 7 points, but not of 10."""
+    assert [m in bands(16) - 1 for m in (7, 10)] == [True, False]
+    for found in simulated(GAMES["mean"], 400, ms=(7, 10), seed=1, **CONFIGURATIONS[how]):
+        found.check()
+
+
+@pytest.mark.parametrize("how", CONFIGURATIONS)
+def test_intervals_hold_for_nearest_neighbours(how):
+    """Marginals of another kind: steps, and with labels, which the anchor makes use of."""
+    simulated(GAMES["knn"], 400, **CONFIGURATIONS[how])[0].check()
+
+
+@pytest.mark.parametrize(
+    ("game", "how"),
+    [
+        ("mean of the database", "anchor"),
+        ("mean of the database", "auto, balanced, anchor"),
+        ("mean of bundles", "balanced, anchor"),
+    ],
+)
+def test_the_anchor_is_unbiased_whatever_is_valued(game, how):
+    simulated(GAMES[game], 400, **CONFIGURATIONS[how])[0].check()
+
+
+def test_intervals_that_are_too_narrow_would_be_seen():
+    """Those of independent sizes whose errors are taken for balanced ones."""
+    rng, game = np.random.default_rng(0), GAMES["knn"]
+    truth, z = game.values(16), []
+    for _ in range(400):
+        found = ds.estimate(replace(record(game, rng, 300), stratified=True), stratified=False)
+        z.append((found.values - truth) / found.stderr)
+    assert np.std(z, axis=0).mean() > 1 + 4 / np.sqrt(800)
+
+
+def test_a_stratified_estimate_is_unbiased_with_few_draws():
+    """In 4,000 records of 40 draws, whose mean marginals fall as 1/k^2."""
+    rng = np.random.default_rng(0)
+    w, m = power(6, 0.5), 6
+    mean = np.arange(1.0, m + 1) ** -2
+    found = []
+    for _ in range(4000):
+        k = 1 + rng.choice(m, size=40, p=w)
+        gains = mean[k - 1, np.newaxis] * (1 + 0.3 * rng.normal(size=(40, 1)))
+        found.append(ds.estimate(plain_draws(k, gains, w), stratified=True).values[0])
+    assert abs(np.mean(found) - mean.mean()) < 4 * stats.sem(found)
+    assert abs(np.mean(found) - mean @ w) > 20 * stats.sem(found)  # what no weights would give
+
+
+def test_stratified_and_balanced_lower_the_variance():
+    """In the same draws, and with as many: 1/k weights leave much between the sizes."""
+    game = GAMES["knn"]
+    (plain,) = simulated(game, 200)
+    (stratified,) = simulated(game, 200, how={"stratified": True})
+    (balanced,) = simulated(game, 200, balanced=True)
+    # The ratio of two variances has an error of about sqrt(4 / 200) = 0.14 of itself.
+    assert (stratified.errors**2).mean() < 0.75 * (plain.errors**2).mean()
+    assert (balanced.errors**2).mean() < 0.75 * (plain.errors**2).mean()
+
+
+# --- the anchor
+
+
+@pytest.mark.parametrize("name", ["mean", "mean of the database", "mean of bundles", "knn"])
+def test_the_anchor_lowers_the_variance(name):
+    """On the same records, of balanced sizes: both the errors and what they are said to be."""
+    rng, game = np.random.default_rng(3), GAMES[name]
+    truth, ratios, errors = game.values(game.m), [], []
+    for _ in range(150):
+        draws = record(game, rng, 400, balanced=True, anchor=True)
+        pair = [ds.estimate(draws, anchor=anchor) for anchor in (True, False)]
+        ratios.append(np.mean(pair[0].stderr ** 2) / np.mean(pair[1].stderr ** 2))
+        errors.append([np.mean((found.values - truth) ** 2) for found in pair])
+    with_anchor, without = np.mean(errors, axis=0)
+    assert with_anchor < 0.85 * without
+    assert np.mean(ratios) < 0.85
+
+
+@pytest.mark.parametrize("stratified", [False, True])
+@pytest.mark.parametrize("weights", ["1/k", "uniform"])
+def test_without_its_anchor_a_record_is_that_of_a_run_without(weights, stratified, offered):
+    database = labelled(30)
+    U = soft_knn(labelled(8, seed=1), 3)
+    plain, anchored = (
+        ds.run(U, ds.Design(database, 12, weights, 4, stratified, anchor), offered, until=60)
+        for anchor in (False, True)
+    )
+    assert anchored.k.tolist() == plain.k.tolist()
+    assert anchored.marginals.tobytes() == plain.marginals.tobytes()
+    a, b = ds.estimate(anchored, anchor=False), ds.estimate(plain)
+    assert a.values.tolist() == b.values.tolist()
+    assert a.stderr.tolist() == b.stderr.tolist()
+
+
+@pytest.mark.parametrize("m", [16, 7])
+@pytest.mark.parametrize("weights", ["uniform", "1/k", "auto"])
+def test_what_hangs_on_the_size_alone_the_anchor_knows_exactly(weights, m):
+    """U(S) = f(|S|): every z is worth (f(m) - f(0)) / m, from any draws."""
+    design = ds.Design(ds.Points(X), 16, weights, anchor=True)
+    draws = ds.run(lambda S: float(np.sqrt(len(S))), design, ds.Points(OFFERED[:2]), until=300)
+    found = ds.estimate(draws, m=m)
+    np.testing.assert_allclose(found.values, np.sqrt(m) / m, rtol=1e-4)
+    assert (found.stderr < 1e-4 * found.values).all()
+    plain = ds.estimate(draws, m=m, anchor=False)
+    assert (plain.stderr > 10 * found.stderr).all()
+
+
+def test_between_rungs_the_anchor_knows_what_is_below():
+    """For m' = 10 the sizes 8 to 10 are measured as without it, those below are known."""
+    design = ds.Design(ds.Points(X), 16, "uniform", anchor=True)
+    draws = ds.run(lambda S: float(np.sqrt(len(S))), design, ds.Points(OFFERED[:1]), until=600)
+    found = ds.estimate(draws, m=10)
+    top = draws.k[(draws.k >= 8) & (draws.k <= 10)]
+    gains = np.sqrt(top) - np.sqrt(top - 1)
+    assert found.values[0] == pytest.approx((np.sqrt(7) + 3 * gains.mean()) / 10, rel=1e-4)
+    assert found.stderr[0] == pytest.approx(0.3 * stats.sem(gains), rel=1e-3)
+
+
+def test_few_chains_are_no_anchor():
+    """Coefficients are fitted to four chains of each half, or not at all."""
+    rng = np.random.default_rng(0)
+    draws = record(GAMES["mean"], rng, 200, anchor=True)
+    few, enough = draws.first(7 * CHAIN_EVERY), draws.first(7 * CHAIN_EVERY + 1)
+    assert ds.estimate(few).values.tolist() == ds.estimate(few, anchor=False).values.tolist()
+    assert ds.estimate(enough).values.tolist() != ds.estimate(enough, anchor=False).values.tolist()
+
+
+def test_no_anchor_is_said():
+    draws = record(GAMES["mean"], np.random.default_rng(0), 20)
+    with pytest.raises(ds.InputError, match="draw with Design"):
+        ds.estimate(draws, anchor=True)
+
+
+@pytest.mark.parametrize("m", [16, 10, 1])
+def test_points_are_estimated_each_by_itself(m, monkeypatch):
+    """Blocks of columns, and other points beside them, change nothing."""
+    rng = np.random.default_rng(0)
+    draws = record(GAMES["mean"], rng, 300, "auto", balanced=True, anchor=True)
+    together = ds.estimate(draws, m=m)
+    alone = ds.estimate(replace(draws, marginals=draws.marginals[:, 2:3]), m=m)
+    np.testing.assert_allclose(alone.values, together.values[2:3], rtol=1e-10)
+    np.testing.assert_allclose(alone.stderr, together.stderr[2:3], rtol=1e-8, atol=1e-15)
+    monkeypatch.setattr(valuation, "_BLOCK", 1)
+    apart = ds.estimate(draws, m=m)
+    np.testing.assert_allclose(apart.values, together.values, rtol=1e-10)
+    np.testing.assert_allclose(apart.stderr, together.stderr, rtol=1e-8, atol=1e-15)
+    for one, two in zip(apart.interval(simultaneous=True), together.interval(simultaneous=True),
+                        strict=True):  # fmt: skip
+        np.testing.assert_allclose(one, two, rtol=1e-6, atol=1e-12)
