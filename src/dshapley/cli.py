@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import dshapley.options as options
 from dshapley.errors import DShapleyError, DShapleyWarning, InputError
 
 if TYPE_CHECKING:
@@ -49,116 +49,50 @@ def _version(
 
 @app.command()
 def value(
-    table: Annotated[Path, typer.Argument(help="The database: a .csv, .tsv or .parquet file.")],
-    target: Annotated[str, typer.Option(help="The column to predict.")],
-    test: Annotated[Path | None, typer.Option(help="A table to test models on.")] = None,
-    test_size: Annotated[
-        float, typer.Option(help="Without --test: the share of rows set aside for it.")
-    ] = 0.2,
-    points: Annotated[
-        Path | None, typer.Option(help="A table of rows to value; else those of the database.")
-    ] = None,
-    id_column: Annotated[
-        str | None, typer.Option("--id", help="The column that names the rows; else their number.")
-    ] = None,
-    group: Annotated[
-        str | None, typer.Option(help="Value rows that agree in this column as one bundle.")
-    ] = None,
-    drop: Annotated[list[str] | None, typer.Option(help="A column to leave out.")] = None,
-    task: Annotated[
-        str, typer.Option(help="classification or regression; else as the target looks.")
-    ] = "auto",
-    model: Annotated[
-        str, typer.Option(help="A model by name, or module:factory for your own.")
-    ] = "auto",
-    metric: Annotated[
-        str | None, typer.Option(help="How models are scored; else accuracy or neg_mse.")
-    ] = None,
-    m: Annotated[
-        int | None, typer.Option("--m", help="The data set size to value for; else up to 1000.")
-    ] = None,
-    min_rows: Annotated[
-        int, typer.Option(help="Sets of fewer rows are not fitted but get a constant predictor.")
-    ] = 1,
-    path: Annotated[
-        str, typer.Option(help="fast (without retraining), refit, or whichever is possible.")
-    ] = "auto",
+    ctx: typer.Context,
+    table: options.Table,
+    target: options.Target,
+    test: options.Test = None,
+    test_size: options.TestSize = 0.2,
+    points: options.PointsTable = None,
+    id_column: options.Id = None,
+    group: options.Group = None,
+    drop: options.Drop = None,
+    task: options.TaskName = "auto",
+    model: options.Model = "auto",
+    metric: options.Metric = None,
+    m: options.Size = None,
+    min_rows: options.MinRows = 1,
+    path: options.PathTaken = "auto",
     draws: Annotated[int | None, typer.Option(help="Stop after so many draws.")] = None,
     precision: Annotated[
-        float | None, typer.Option(help="Stop when every standard error is this small.")
+        float | None,
+        typer.Option(help="Stop when every value is known to within +- this (95 %)."),
     ] = None,
     time: Annotated[str | None, typer.Option(help="Stop after so long: 90s, 10m, 2h.")] = None,
-    weights: Annotated[
-        str, typer.Option(help="Size weights: uniform, 1/k, or k^-a such as k^-0.5.")
-    ] = "uniform",
-    seed: Annotated[int, typer.Option(help="The seed of all randomness.")] = 0,
-    jobs: Annotated[int, typer.Option(help="Worker processes; -1 for all cores.")] = -1,
-    backend: Annotated[str, typer.Option(help="loky (processes), threading or dask.")] = "loky",
-    scheduler: Annotated[
-        str | None, typer.Option(help="With --backend dask: the scheduler's address.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="The run folder: results, and what it takes to go on.")
-    ] = None,
-    top: Annotated[int, typer.Option(help="How many rows to show at each end.")] = 10,
+    weights: options.Weights = "uniform",
+    stratified: options.Stratified = False,
+    anchor: options.Anchor = False,
+    p: options.Share = 1.0,
+    seed: options.Seed = 0,
+    jobs: options.Jobs = -1,
+    backend: options.Backend = "loky",
+    scheduler: options.Scheduler = None,
+    out: options.Out = None,
+    top: options.Top = 10,
 ) -> None:
     """Value the rows of a table: how much does each help a model trained on such data?
 
     The same command with the same --out goes on where it was stopped.
     """
     with _for_people():
-        from dshapley.api import value as ds_value
-        from dshapley.learners.refit import is_classifier
-        from dshapley.models import model_from_name
         from dshapley.stopping import stop_rule
-        from dshapley.tables import prepare, read_table, task_of
 
         _check_top(top)
-        rule = stop_rule(draws=draws, precision=precision, seconds=_seconds(time))
-        frame = read_table(table)
-        estimator = model_from_name(model, task_of(frame, target, asked=task))
-        prepared = prepare(
-            frame,
-            target=target,
-            task="classification" if is_classifier(estimator) else "regression",
-            test=None if test is None else read_table(test),
-            test_size=test_size,
-            points=None if points is None else read_table(points),
-            id_column=id_column,
-            group_column=group,
-            drop=drop or [],
-            seed=seed,
-        )
-        for notice in prepared.notices:
-            _notice(notice)
-        with _workers(backend, scheduler, jobs):
-            valuation = ds_value(
-                prepared.database,
-                model=estimator,
-                test=prepared.test,
-                points=prepared.points,
-                groups=prepared.groups,
-                metric=metric,
-                min_rows=min_rows,
-                path=cast("Any", path),  # a wrong one is an error for people
-                m=m,
-                weights=weights,
-                until=rule,
-                seed=seed,
-                store=out,
-                info={
-                    "table": str(table),
-                    "target": target,
-                    "test_table": test and str(test),
-                    "test_size": test_size if test is None else None,
-                    "points_table": points and str(points),
-                    "id": id_column,
-                    "group": group,
-                    "drop": drop or [],
-                    "model": model,
-                    "weights_as": weights,
-                },
-            )
+        rule = stop_rule(draws=draws, precision=precision, seconds=options.seconds_of(time))
+        question = options.Question.of(ctx.params)
+        estimator, prepared = question.prepared(_notice)
+        valuation = question.valuation(estimator, prepared, rule)
         if out is not None:
             _write_values(valuation, out)
         _print(valuation, top=top, details=_labels_of(prepared, target))
@@ -166,6 +100,87 @@ def value(
             print(f"values in {out / 'values.csv'} and .parquet; see also: dshapley show {out}")
         else:
             print("nothing was kept; add --out FOLDER to keep values and draws", file=sys.stderr)
+
+
+@app.command()
+def plan(
+    ctx: typer.Context,
+    table: options.Table,
+    target: options.Target,
+    test: options.Test = None,
+    test_size: options.TestSize = 0.2,
+    points: options.PointsTable = None,
+    id_column: options.Id = None,
+    group: options.Group = None,
+    drop: options.Drop = None,
+    task: options.TaskName = "auto",
+    model: options.Model = "auto",
+    metric: options.Metric = None,
+    m: options.Size = None,
+    min_rows: options.MinRows = 1,
+    path: options.PathTaken = "auto",
+    draws: Annotated[int, typer.Option(help="How many draws to plan from.")] = 50,
+    precision: Annotated[
+        list[float] | None,
+        typer.Option(help="+- this on every value (95 %); may be repeated."),
+    ] = None,
+    weights: options.Weights = "uniform",
+    stratified: options.Stratified = False,
+    anchor: options.Anchor = False,
+    p: options.Share = 1.0,
+    seed: options.Seed = 0,
+    jobs: options.Jobs = -1,
+    backend: options.Backend = "loky",
+    scheduler: options.Scheduler = None,
+    out: options.Out = None,
+) -> None:
+    """Say how many draws, and how long, a precision takes: from a few draws.
+
+    With --out the draws are kept, and `dshapley value` with the same options goes on from them.
+    """
+    with _for_people():
+        import joblib
+
+        from dshapley.planning import plan as planned
+        from dshapley.report import print_plans
+        from dshapley.stopping import Precision, stop_rule
+
+        rules = [Precision(within) for within in precision or []]
+        question = options.Question.of(ctx.params)
+        estimator, prepared = question.prepared(_notice)
+        valuation = question.valuation(estimator, prepared, stop_rule(draws=draws))
+        record = valuation.draws
+        wanted = [rule.within for rule in rules] or _worth_asking(valuation)
+        with options.workers(backend, scheduler, jobs):
+            n_workers = joblib.effective_n_jobs()
+        plans = [planned(record, within) for within in wanted]
+        print_plans(_console(), plans, n_draws=len(record), n_workers=n_workers)
+
+
+@app.command()
+def predict(
+    folder: Annotated[Path, typer.Argument(help="A run folder.", metavar="DIR")],
+    table: Annotated[Path, typer.Argument(help="Rows that were never run.")],
+    source: Annotated[
+        Path | None, typer.Option("--source", help="The run's table, if it is elsewhere now.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="A .csv or .parquet file for the values.")
+    ] = None,
+    top: options.Top = 10,
+) -> None:
+    """Predict the values of new rows from those of a run, with errors, without any draw."""
+    with _for_people():
+        from dshapley.predict import predicted
+        from dshapley.report import print_prediction
+
+        _check_top(top)
+        if out is not None and out.suffix not in (".csv", ".parquet"):
+            raise InputError(f"--out {out}: name a .csv or .parquet file")
+        valuation, prediction = predicted(folder, table, source=source)
+        if out is not None:
+            _write_table(prediction.to_frame().reset_index(), out)
+        print_prediction(_console(), prediction, valuation.interpolation, top=top)
 
 
 @app.command()
@@ -214,7 +229,7 @@ def demo(
         )
         for notice in prepared.notices:
             _notice(notice)
-        with _workers("loky", None, -1):
+        with options.workers("loky", None, -1):
             valuation = ds_value(
                 prepared.database,
                 model=model_from_name("logistic", "classification"),
@@ -271,49 +286,6 @@ def _notice(text: str) -> None:
     print(f"notice: {text}", file=sys.stderr)
 
 
-@contextlib.contextmanager
-def _workers(backend: str, scheduler: str | None, jobs: int) -> Iterator[None]:
-    """Where draws are computed: joblib's backends by name."""
-    import joblib
-
-    if jobs == 0:
-        raise InputError("--jobs 0: give the number of worker processes, or -1 for all cores")
-    if backend not in ("loky", "threading", "dask"):
-        raise InputError(f"unknown backend {backend!r}: use loky, threading or dask")
-    if (backend == "dask") != (scheduler is not None):
-        raise InputError("--backend dask and --scheduler ADDRESS go together")
-    with contextlib.ExitStack() as stack:
-        if backend == "dask":
-            stack.enter_context(_dask_client(str(scheduler)))
-        stack.enter_context(joblib.parallel_config(backend=backend, n_jobs=jobs))
-        yield
-
-
-def _dask_client(scheduler: str) -> Any:
-    try:
-        from dask.distributed import Client
-    except ImportError:
-        raise InputError("dask is not installed: pip install 'dshapley[dask]'") from None
-    try:
-        return Client(scheduler, timeout="10s")  # type: ignore[no-untyped-call]
-    except (OSError, ValueError) as error:
-        raise InputError(f"no dask scheduler answers at {scheduler}: {error}") from None
-
-
-def _seconds(text: str | None) -> float | None:
-    """A duration such as 90s, 10m or 2h in seconds.
-
-    >>> _seconds("90"), _seconds("1.5m"), _seconds("2h")
-    (90.0, 90.0, 7200.0)
-    """
-    if text is None:
-        return None
-    match = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*([smh]?)", text.strip())
-    if match is None:
-        raise InputError(f"--time {text}: give a duration such as 90s, 10m or 2h")
-    return float(match.group(1)) * {"": 1, "s": 1, "m": 60, "h": 3600}[match.group(2)]
-
-
 def _labels_of(prepared: Prepared, target: str) -> pd.DataFrame | None:
     """The target beside each row valued; bundles have none of their own."""
     import pandas as pd
@@ -321,12 +293,23 @@ def _labels_of(prepared: Prepared, target: str) -> pd.DataFrame | None:
     return None if prepared.groups is not None else pd.DataFrame({target: prepared.points.y})
 
 
-def _print(valuation: Valuation, *, top: int, details: pd.DataFrame | None = None) -> None:
-    from rich.console import Console
+def _worth_asking(valuation: Valuation) -> list[float]:
+    """Precisions to plan for, where none is asked: parts of the values' spread, rounded."""
+    noise = (valuation.stderr**2).mean()
+    spread = max(valuation.values.var() - noise, noise) ** 0.5
+    return [float(f"{part * spread:.0e}") for part in (1, 0.3, 0.1)]
 
+
+def _print(valuation: Valuation, *, top: int, details: pd.DataFrame | None = None) -> None:
     from dshapley.report import print_valuation
 
-    print_valuation(Console(), valuation, top=top, details=details)
+    print_valuation(_console(), valuation, top=top, details=details)
+
+
+def _console() -> Any:
+    from rich.console import Console
+
+    return Console()
 
 
 def _check_top(top: int) -> None:
@@ -335,8 +318,20 @@ def _check_top(top: int) -> None:
 
 
 def _write_values(valuation: Valuation, folder: Path) -> None:
+    ranks = valuation.terms is not None and 1 < len(valuation) <= _MOST_RANKED
+    frame = valuation.to_frame(ranks=ranks).reset_index()
+    for name in ("values.csv", "values.parquet"):
+        _write_table(frame, folder / name)
+
+
+_MOST_RANKED = 20_000
+"""Rank intervals compare each point with every other."""
+
+
+def _write_table(frame: pd.DataFrame, path: Path) -> None:
     from dshapley.store import write_atomically
 
-    frame = valuation.to_frame().reset_index()
-    write_atomically(folder / "values.csv", lambda f: frame.to_csv(f, index=False))
-    write_atomically(folder / "values.parquet", lambda f: frame.to_parquet(f, index=False))
+    if path.suffix == ".csv":
+        write_atomically(path, lambda f: frame.to_csv(f, index=False))
+    else:
+        write_atomically(path, lambda f: frame.to_parquet(f, index=False))

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dshapley.valuation import Valuation
+from dshapley.allocation import gain
+from dshapley.interpolation import Interpolation, Prediction
+from dshapley.planning import Plan
+from dshapley.valuation import Valuation, estimate
 
 if TYPE_CHECKING:
     import pandas as pd
     from rich.console import Console
     from rich.table import Table
 
-__all__ = ["number", "print_valuation"]
+__all__ = ["number", "print_plans", "print_prediction", "print_valuation"]
 
 _CONFIDENCE = 0.95
 _FEW = 30
@@ -105,6 +109,7 @@ def _summary(valuation: Valuation) -> list[str]:
     ]
     if valuation.draws is not None and n < _FEW:
         lines.append(f"so few draws (under {_FEW}) leave the standard errors themselves rough")
+    lines += _gains(valuation)
     if "path" in valuation.about:
         fast = valuation.about["path"] == "fast"
         lines.append("marginals on the fast path" if fast else "marginals by refitting")
@@ -114,3 +119,93 @@ def _summary(valuation: Valuation) -> list[str]:
             f"{valuation.about['empty']:.4g}"
         )
     return lines
+
+
+def _gains(valuation: Valuation) -> list[str]:
+    """What the ways to draw have saved, and how well the predicted values are."""
+    lines = []
+    draws = valuation.draws
+    if draws is not None and valuation.m == draws.m and len(draws) >= _FEW:
+        if draws.pilot is not None:
+            found = gain(draws)
+            assert found.expected is not None
+            lines.append(
+                f"size weights by a pilot of {draws.pilot.draws} draws: this error was reached "
+                f"{found.obtained:.2g} times sooner than with uniform sizes "
+                f"({found.expected:.2g} times expected)"
+            )
+        if draws.anchor is not None:
+            with_it, without = (estimate(draws, anchor=on).stderr for on in (None, False))
+            saved = 1 - float((with_it**2).mean() / (without**2).mean())
+            lines.append(f"the anchor took away {saved:.0%} of the variance")
+    if valuation.filled is not None:
+        n = int(valuation.filled.predicted.sum())
+        lines.append(f"{n} of {len(valuation)} values are predictions")
+        lines += _quality(valuation.interpolation)
+    return lines
+
+
+def _quality(interpolation: Interpolation) -> list[str]:
+    return [
+        f"predicted by {interpolation.name} from {interpolation.n_points} measured rows; on "
+        f"held-out rows R2 {interpolation.r2:.2f} (about {interpolation.r2_true:.2f} without the "
+        f"noise in them), rank correlation {interpolation.rank_correlation:.2f}"
+    ]
+
+
+def print_prediction(
+    console: Console, prediction: Prediction, interpolation: Interpolation, *, top: int
+) -> None:
+    """The most and least valuable of new rows, and how good the prediction is."""
+    from rich.table import Table
+
+    order = np.argsort(-prediction.values, kind="stable")
+    low, high = prediction.interval(_CONFIDENCE)
+    shown = order if len(order) <= 2 * top else np.r_[order[:top], order[-top:]]
+    table = Table(title="Predicted values, the highest and the lowest", title_justify="left")
+    for name in ("id", "value", "stderr", f"{_CONFIDENCE:.0%} interval"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for i in shown:
+        error = float(prediction.stderr[i])
+        ends = " to ".join(number(float(end), error)[0] for end in (low[i], high[i]))
+        table.add_row(str(prediction.ids[i]), *number(float(prediction.values[i]), error), ends)
+    console.print(table)
+    for line in _quality(interpolation):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def print_plans(console: Console, plans: Sequence[Plan], *, n_draws: int, n_workers: int) -> None:
+    """What each precision takes, a line each."""
+    for plan in plans:
+        took = duration(plan.seconds / n_workers)
+        done = ": that many are made" if plan.draws <= n_draws else ""
+        line = (
+            f"for +-{plan.within:.3g} on every value ({plan.confidence:.0%} confidence, all at "
+            f"once) you need about {_about(plan.draws)} draws{done}, about {took} in all with "
+            f"{n_workers} worker{'s' if n_workers != 1 else ''}"
+        )
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    line = f"planned from {n_draws} draws; the more, the surer"
+    console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def duration(seconds: float) -> str:
+    """A time as a person would say it, to two digits.
+
+    >>> duration(0.2), duration(42.3), duration(200), duration(9000), duration(400_000)
+    ('1 second', '42 seconds', '3.3 minutes', '2.5 hours', '4.6 days')
+    """
+    for unit, size in (("day", 86_400), ("hour", 3600), ("minute", 60)):
+        if seconds >= 2 * size:
+            return f"{float(f'{seconds / size:.2g}'):g} {unit}s"
+    whole = max(1, round(seconds))
+    return f"{whole} second{'s' if whole != 1 else ''}"
+
+
+def _about(n: int) -> str:
+    """A whole number to two digits.
+
+    >>> _about(1234), _about(87)
+    ('1,200', '87')
+    """
+    return f"{int(float(f'{n:.1e}')):,}"
