@@ -5,10 +5,10 @@ BIN    := $(VENV)/bin
 PEERS  := .venv-peers
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types unit bench bench-peers clean-numba clean
+.PHONY: help demo test lint types unit bench bench-peers bench-precision clean-numba clean
 
 help:           ## this list
-	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: .*## /\t/' | expand -t 14
+	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: .*## /\t/' | expand -t 18
 
 demo: $(VENV)/.installed    ## value the rows of an embedded real data set (under two minutes)
 	$(BIN)/dshapley demo
@@ -30,6 +30,9 @@ bench: $(VENV)/.installed-test   ## speed, as ratios taken in one run
 
 bench-peers: $(VENV)/.installed-test $(PEERS)/.installed   ## speed beside pyDVL (under five minutes)
 	$(BIN)/python -m benchmarks.peers
+
+bench-precision: $(VENV)/.installed-test   ## error against seconds of each way to draw (20 minutes)
+	$(BIN)/python -m benchmarks.precision $(DATA)
 
 clean-numba:    ## forget compiled loops
 	find src -name '*.nb[ci]' -delete

@@ -1,0 +1,230 @@
+"""Error against seconds: what weights, balanced sizes, the anchor and interpolation save.
+
+Root-mean-square error and Spearman's rank correlation with the values of a long run, for four
+seeds of each way to draw, as the draws come in; logistic regression, accuracy, seconds of one
+core. Each run's first draws are looked at as if it had stopped there.
+
+`python -m benchmarks.precision FOLDER --out DIR` finds `adult.parquet` in FOLDER (see
+`benchmarks.learners`) and writes a plot and a CSV file for each data set to DIR. The long runs are
+kept in DIR too, so that a second call does not repeat them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+import pandas as pd
+from scipy.stats import spearmanr
+from sklearn.datasets import load_breast_cancer
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
+
+import dshapley as ds
+from benchmarks.setting import adult, print_table
+from dshapley.allocation import gain
+from dshapley.valuation import completed
+
+SEEDS = 4
+LOOKS, LOOKS_FITTED = 12, 6
+"""At how many points of a run its error is looked at; the second where each takes a regression."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to draw, and to make values of the draws."""
+
+    name: str
+    design: dict[str, Any]
+    p: float = 1.0
+    shrunk: bool = False
+
+
+ALL: dict[str, Any] = {"weights": "auto", "stratified": True, "anchor": True}
+WAYS = [
+    Way("uniform (Algorithm 1)", {}),
+    Way("1/k", {"weights": "1/k"}),
+    Way("auto", {"weights": "auto"}),
+    Way("auto + balanced + anchor", ALL),
+    Way("the same, shrunk", ALL, shrunk=True),
+    Way("the same, p = 0.1", ALL, p=0.1),
+]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A data set, and how long to look at it."""
+
+    name: str
+    database: ds.Points
+    test: ds.Points
+    Z: ds.Points
+    m: int
+    seconds: float
+    """Of each run."""
+    truth: int
+    """Draws of the long run."""
+    U: ds.Potential = field(init=False)
+
+    def __post_init__(self) -> None:
+        U = ds.potential(LogisticRegression(max_iter=1000), test=self.test, path="fast")
+        object.__setattr__(self, "U", U)
+
+
+def cases(folder: Path | None) -> Iterator[Case]:
+    X, y = load_breast_cancer(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(X))
+    X, y = StandardScaler().fit_transform(X)[order], y[order]
+    database = ds.Points(X[:400], y[:400])
+    yield Case("breast cancer", database, ds.Points(X[400:], y[400:]), database, 200, 12, 20_000)
+    if folder is not None:
+        database, test = adult(folder)
+        Z, test = database.take(slice(0, 1000)), test.take(slice(0, 2000))
+        yield Case("Adult", database, test, Z, 1000, 50, 15_000)
+
+
+def truth(case: Case, out: Path) -> ds.Valuation:
+    """The values of a long run."""
+    store = out / ".long runs" / case.name
+    design = ds.Design(case.database, case.m, seed=10**6, **ALL)
+    draws = ds.run(case.U, design, case.Z, until=case.truth, store=store, n_jobs=-1)
+    return ds.estimate(draws)
+
+
+def errors(case: Case, way: Way, seed: int, exact: ds.Valuation) -> pd.DataFrame:
+    """Of one run, at some points of it: seconds, root-mean-square error, rank correlation."""
+    chosen = np.ones(len(case.Z), dtype=bool)
+    if way.p < 1:
+        chosen = np.random.default_rng(seed).random(len(case.Z)) < way.p
+    Z = case.Z if way.p == 1 else case.Z.take(chosen)
+    design = ds.Design(case.database, case.m, seed=seed, **way.design)
+    stop = ds.stopping.Seconds(case.seconds)
+    draws = ds.run(case.U, design, Z, until=stop, progress=False)
+    assert draws.seconds is not None
+    rows = []
+    looks = LOOKS_FITTED if way.shrunk or way.p < 1 else LOOKS
+    for n in np.unique(np.geomspace(40, len(draws), looks).astype(int)):
+        started = time.perf_counter()
+        found = ds.estimate(draws.first(int(n)), points=Z)
+        if way.p < 1:
+            found = completed(found, case.Z, chosen)
+        elif way.shrunk:
+            found = found.shrunk()
+        fitting = time.perf_counter() - started
+        gap = found.values - exact.values
+        rows.append(
+            {
+                "way": way.name,
+                "seed": seed,
+                "draws": int(n),
+                "seconds": float(draws.seconds[:n].sum()) + fitting,
+                # The long run has an error of its own, and it is not ours.
+                "mse": float((gap**2 - exact.stderr**2).mean()),
+                "spearman": float(spearmanr(found.values, exact.values).statistic),
+            }
+        )
+    if way.design.get("weights") == "auto" and seed == 0 and len(draws) > 100:
+        print(f"{case.name}, {way.name}: {gain(draws)}", flush=True)
+    return pd.DataFrame(rows)
+
+
+def averaged(rows: pd.DataFrame) -> pd.DataFrame:
+    """Over the seeds, at common seconds: root of the mean square error, mean correlation."""
+    found = []
+    for way, runs in rows.groupby("way", sort=False):
+        ends = runs.groupby("seed").seconds
+        grid = np.geomspace(ends.min().max(), ends.max().min(), LOOKS)
+        logs = [
+            (
+                np.interp(np.log(grid), np.log(run.seconds), np.log(run.mse.clip(lower=1e-16))),
+                np.interp(np.log(grid), np.log(run.seconds), run.spearman),
+            )
+            for _, run in runs.groupby("seed")
+        ]
+        mse = np.mean([np.exp(mse) for mse, _ in logs], axis=0)
+        spearman = np.mean([rank for _, rank in logs], axis=0)
+        found.append(
+            pd.DataFrame({"way": way, "seconds": grid, "rmse": mse**0.5, "spearman": spearman})
+        )
+    return pd.concat(found, ignore_index=True)
+
+
+def table(case: Case, curves: pd.DataFrame, exact: ds.Valuation) -> None:
+    end = {str(way): curve.iloc[-1] for way, curve in curves.groupby("way", sort=False)}
+    spread = float(exact.values.std())
+    for reference in WAYS[:2]:
+        error = float(end[reference.name].rmse)
+        times = {w: _seconds_to(curves[curves.way == w], error) for w in end}
+        rows = []
+        for way, seconds in times.items():
+            ratios = (times[other.name] / seconds for other in WAYS[:2])
+            rows.append([way, f"{seconds:.1f}", *(f"{r:.1f}" for r in ratios)])
+            rows[-1].append(f"{end[way].spearman:.3f}")
+        print_table(
+            f"{case.name}: until the error is {error:.2g}, {error / spread:.0%} of the values' "
+            f"spread (the long run's own: {np.sqrt((exact.stderr**2).mean()):.1g})",
+            ["way", "seconds", "uniform / it", "1/k / it", "rank correlation at the end"],
+            rows,
+        )
+
+
+def _seconds_to(curve: pd.DataFrame, error: float) -> float:
+    """When the error falls to this for good; beyond the run, as the root of the time falls."""
+    last = curve.iloc[-1]
+    if last.rmse > error:
+        return float(last.seconds * (last.rmse / error) ** 2)
+    above = np.flatnonzero(curve.rmse.to_numpy() > error)
+    if len(above) == 0:
+        return float(curve.seconds.iloc[0])
+    before, after = curve.iloc[above[-1]], curve.iloc[above[-1] + 1]
+    part = np.log(before.rmse / error) / np.log(before.rmse / after.rmse)
+    return float(np.exp(np.log(before.seconds) * (1 - part) + np.log(after.seconds) * part))
+
+
+def plot(curves: dict[str, pd.DataFrame], path: Path) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 3.9 * len(curves)), layout="constrained")
+    axes = figure.subplots(len(curves), 2, squeeze=False)
+    styles = ["-", "-", "-", "-", ":", "--"]
+    for (name, data), (left, right) in zip(curves.items(), axes, strict=True):
+        for (way, curve), style in zip(data.groupby("way", sort=False), styles, strict=True):
+            left.loglog(curve.seconds, curve.rmse, style, label=way)
+            right.semilogx(curve.seconds, curve.spearman, style, label=way)
+        left.set(title=name, ylabel="root-mean-square error of the values")
+        right.set(title=name, ylabel="rank correlation with the long run")
+        for axis in (left, right):
+            axis.set_xlabel("seconds of one core")
+            axis.grid(which="both", alpha=0.25)
+    axes[0, 0].legend(fontsize=8)
+    figure.savefig(path, dpi=110)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", nargs="?", type=Path, help="holds adult.parquet")
+    parser.add_argument("--out", type=Path, default=Path("docs/figures"))
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    curves = {}
+    for case in cases(options.folder):
+        exact = truth(case, options.out)
+        slim = replace(exact, terms=None)
+        jobs = [joblib.delayed(errors)(case, w, s, slim) for s in range(SEEDS) for w in WAYS]
+        rows = pd.concat(joblib.Parallel(n_jobs=-1)(jobs), ignore_index=True)
+        curves[case.name] = averaged(rows)
+        curves[case.name].to_csv(
+            options.out / f"{case.name.replace(' ', '_')}.csv", index=False, float_format="%.4g"
+        )
+        table(case, curves[case.name], slim)
+    plot(curves, options.out / "precision.png")
+
+
+if __name__ == "__main__":
+    main()
