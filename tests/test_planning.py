@@ -107,6 +107,10 @@ class TestFast:
             fast.interval(simultaneous=True)
         with pytest.raises(ds.InputError, match="predictions already"):
             fast.shrunk()
+        with pytest.raises(ds.InputError, match="have no ranks"):
+            fast.rank_interval()
+        with pytest.raises(ds.InputError, match=r"extrapolate filled\.measured"):
+            ds.profile.extrapolate(fast, m=50)
 
 
 def test_shrunk_values_lie_between_measured_and_predicted(setting):

@@ -91,5 +91,9 @@ def test_errors_for_people():
     assert known.R2 == 0
     with pytest.raises(ds.InputError, match="keep no draws"):
         extrapolate(ds.data_shapley.random_order(ds.Points(np.zeros((3, 1)))), m=10)
+    small = power_draws(100, 500).take(power_draws(100, 500).k < 4)
+    assert np.isnan(size_profile(small).exponent)
     with pytest.raises(ds.InputError, match="several sizes near m"):
-        size_profile(power_draws(100, 500).take(power_draws(100, 500).k < 4))
+        extrapolate(ds.estimate(small), m=200)
+    with pytest.raises(ds.InputError, match="m = nan"):
+        extrapolate(valuation, m=np.nan)

@@ -122,7 +122,10 @@ def test_nothing_is_written_before_the_first_draw(tmp_path, setup):
         (lambda U, d, Z: (U, ds.Design(d.database, d.m, d.weights, seed=4), Z), "seed was 3, is 4"),
         (lambda U, d, Z: (U, ds.Design(d.database, 9, "1/k", seed=3), Z), "m was 8, is 9"),
         (lambda U, d, Z: (U, ds.Design(d.database, 8, "uniform", seed=3), Z), "weights was"),
-        (lambda U, d, Z: (U, ds.Design(d.database, 8, "auto", seed=3), Z), "weights was .* is auto"),
+        (
+            lambda U, d, Z: (U, ds.Design(d.database, 8, "auto", seed=3), Z),
+            "weights was .* is auto",
+        ),
         (
             lambda U, d, Z: (U, ds.Design(d.database, 8, "1/k", 3, stratified=True), Z),
             "sizes was independent, is balanced",

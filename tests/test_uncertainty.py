@@ -381,7 +381,7 @@ def test_a_single_draw_says_nothing():
     assert best.tolist() == [1, 1, 1]
     assert worst.tolist() == [3, 3, 3]
     assert not Precision(100.0, at_least=1)(found.draws, 0.0)
-    np.testing.assert_allclose(found.top_probability(0.34), 1 / 3)
+    assert np.isnan(found.top_probability(0.34)).all()
 
 
 def test_draws_that_are_all_alike():

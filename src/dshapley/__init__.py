@@ -12,7 +12,7 @@ Valuation* (2020), with a standard error on every number.
 True
 """
 
-from dshapley import data_shapley, metrics, sizes, stopping
+from dshapley import bounds, data_shapley, metrics, planning, profile, sizes, stopping
 from dshapley.api import value
 from dshapley.design import Design
 from dshapley.draws import Draws
@@ -43,6 +43,7 @@ __all__ = [
     "Potential",
     "RunFolderError",
     "Valuation",
+    "bounds",
     "data_shapley",
     "estimate",
     "knn_values",
@@ -50,7 +51,9 @@ __all__ = [
     "load",
     "marginals",
     "metrics",
+    "planning",
     "potential",
+    "profile",
     "run",
     "sizes",
     "stopping",

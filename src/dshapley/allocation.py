@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,17 +32,19 @@ class Allocation:
 
     weights: Floats
     spread: Floats
-    """The fitted standard deviation of a marginal of size k, over the points."""
+    """The fitted standard deviation of a marginal of size k, over the points, with the anchor."""
     seconds: Floats
     """The fitted time of a draw of size k."""
     plain: Floats
-    """What `spread` is for independent sizes without the anchor."""
+    """What it is for independent sizes, Algorithm 1's."""
+    unanchored: Floats
+    """What it is without the anchor, which a few draws are too few to foresee."""
 
     @property
     def gain(self) -> float:
-        """By how much less time than Algorithm 1, with uniform sizes, reaches the same error."""
+        """By how much less time than Algorithm 1 reaches the same error, without the anchor."""
         uniform = (self.plain**2).sum() * self.seconds.sum()
-        ours = (self.spread**2 / self.weights).sum() * (self.weights * self.seconds).sum()
+        ours = (self.unanchored**2 / self.weights).sum() * (self.weights * self.seconds).sum()
         return float(uniform / ours)
 
 
@@ -50,7 +53,7 @@ class Gain:
     """How many times sooner than uniform, independent sizes a run reaches its error."""
 
     expected: float | None
-    """What the pilot promised; None without a pilot."""
+    """What the pilot promised of weights and balanced sizes; None without a pilot."""
     obtained: float
     """What the run shows of all it used: weights, balanced sizes, anchor."""
 
@@ -68,28 +71,33 @@ def allocate(draws: Draws) -> Allocation:
     m, k = draws.m, draws.k.astype(np.float64)
     sizes = np.arange(1.0, m + 1)
     if m < _SMALLEST:
-        return Allocation(power(m, 1.0), 1 / sizes, np.ones(m), 1 / sizes)
+        return Allocation(power(m, 1.0), 1 / sizes, np.ones(m), 1 / sizes, 1 / sizes)
     scaled = draws.marginals * k[:, np.newaxis]  # about as large at every size
-    plain = spread = np.sqrt(_fitted_squares(*_squares(k, scaled), sizes)) / sizes
+    plain = unanchored = spread = np.sqrt(_fitted_squares(*_squares(k, scaled), sizes)) / sizes
+    if draws.anchor is not None or draws.stratified:
+        unanchored = spread = np.sqrt(_fitted_squares(*_apart(k, scaled), sizes)) / sizes
     if draws.anchor is not None:
         common = np.column_stack([draws.anchor.reference, draws.anchor.controls])
         scaled = _without_controls(scaled, common * k[:, np.newaxis], k)
-    if draws.anchor is not None or draws.stratified:
-        spread = np.sqrt(_fitted_squares(*_apart(k, scaled), sizes)) / sizes
+        anchored = _fitted_squares(*_apart(k, scaled), sizes) / sizes**2
+        # Halfway: a few draws show the anchor in too good a light, and until there are many it
+        # does less than that.
+        spread = np.sqrt((anchored + unanchored**2) / 2)
     seconds = _fitted_seconds(k, draws.seconds, sizes)
     if not spread.any():
-        return Allocation(power(m, 1.0), 1 / sizes, seconds, plain)
+        return Allocation(power(m, 1.0), 1 / sizes, seconds, plain, unanchored)
     best = spread / np.sqrt(seconds)
     floor = (power(m, 1.0) + 1 / m) / 2
     weights = (1 - _FLOOR) * best / best.sum() + _FLOOR * floor
-    return Allocation(weights / weights.sum(), spread, seconds, plain)
+    return Allocation(weights / weights.sum(), spread, seconds, plain, unanchored)
 
 
 def gain(draws: Draws) -> Gain:
     """What the size weights of a run were expected to gain over uniform ones, and what was gained.
 
     Obtained is variance times time of Algorithm 1, over that of this run. The former is estimated
-    from the same draws, each counted by 1 / (w_k m) to stand for a uniform size.
+    from the same draws, each counted by 1 / (w_k m) to stand for a uniform size. What the anchor
+    takes is in the time of both: with few points to value, less is gained than it says.
     """
     if draws.seconds is None or len(draws) < 2:
         raise InputError("the gain is measured on two or more draws with times")
@@ -157,8 +165,12 @@ def _fitted_squares(k: Floats, squares: Floats, sizes: Floats) -> Floats:
         return found
     scale = rest.mean()
     x, targets = _quadratic(k[~empty], sizes[1:])
-    fit = GammaRegressor(alpha=1e-3, solver="newton-cholesky").fit(x, rest / scale + 1e-9)
-    found[1:] = fit.predict(targets) * scale
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit = GammaRegressor(alpha=1e-3, solver="newton-cholesky").fit(x, rest / scale + 1e-9)
+        smooth = fit.predict(targets)
+    # Marginals that are 0 but for a few sizes have no smooth spread; then it is the same for all.
+    found[1:] = scale * (smooth if np.isfinite(smooth).all() else 1.0)
     return found
 
 

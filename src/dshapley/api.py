@@ -20,6 +20,9 @@ from dshapley.valuation import Valuation, completed, estimate
 
 __all__ = ["default_m", "sampled", "value"]
 
+_FEWEST = 10
+"""Points that a regression needs."""
+
 
 def value(
     X: Any,
@@ -122,7 +125,7 @@ def sampled(Z: Points | Bundles, p: float, seed: int) -> NDArray[np.bool_]:
     """Which points are measured: each by itself with probability p (Algorithm 2)."""
     if isinstance(Z, Bundles):
         raise InputError("p: bundles cannot be predicted from one another; value all of them")
-    if not 0 < p < 1:
+    if not isinstance(p, int | float | np.number) or not 0 < p < 1:
         raise InputError(f"p = {p}: the share of points to measure is above 0 and at most 1")
     chosen = np.random.default_rng([seed, len(Z)]).random(len(Z)) < p
     if chosen.sum() < _FEWEST:
@@ -133,9 +136,6 @@ def sampled(Z: Points | Bundles, p: float, seed: int) -> NDArray[np.bool_]:
     if chosen.all():
         raise InputError(f"p = {p} leaves no point to predict: leave it out")
     return chosen
-
-
-_FEWEST = 10
 
 
 def default_m(database: Points) -> int:

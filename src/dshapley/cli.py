@@ -119,7 +119,9 @@ def plan(
     m: options.Size = None,
     min_rows: options.MinRows = 1,
     path: options.PathTaken = "auto",
-    draws: Annotated[int, typer.Option(help="How many draws to plan from.")] = 50,
+    draws: Annotated[
+        int | None, typer.Option(help="How many draws to plan from; else 50, or 150 for auto.")
+    ] = None,
     precision: Annotated[
         list[float] | None,
         typer.Option(help="+- this on every value (95 %); may be repeated."),
@@ -148,11 +150,12 @@ def plan(
         rules = [Precision(within) for within in precision or []]
         question = options.Question.of(ctx.params)
         estimator, prepared = question.prepared(_notice)
-        valuation = question.valuation(estimator, prepared, stop_rule(draws=draws))
+        few = draws or (50 if weights != "auto" else 150)  # a pilot says nothing of what follows it
+        valuation = question.valuation(estimator, prepared, stop_rule(draws=few))
         record = valuation.draws
         wanted = [rule.within for rule in rules] or _worth_asking(valuation)
         with options.workers(backend, scheduler, jobs):
-            n_workers = joblib.effective_n_jobs()
+            n_workers = joblib.effective_n_jobs(None)
         plans = [planned(record, within) for within in wanted]
         print_plans(_console(), plans, n_draws=len(record), n_workers=n_workers)
 
@@ -318,14 +321,14 @@ def _check_top(top: int) -> None:
 
 
 def _write_values(valuation: Valuation, folder: Path) -> None:
-    ranks = valuation.terms is not None and 1 < len(valuation) <= _MOST_RANKED
+    ranks = valuation.terms is not None and len(valuation) * valuation.n_draws <= _MOST_RANKED
     frame = valuation.to_frame(ranks=ranks).reset_index()
     for name in ("values.csv", "values.parquet"):
         _write_table(frame, folder / name)
 
 
-_MOST_RANKED = 20_000
-"""Rank intervals compare each point with every other."""
+_MOST_RANKED = 10**8
+"""Marginals held at once for rank intervals, which compare each point with every other."""
 
 
 def _write_table(frame: pd.DataFrame, path: Path) -> None:

@@ -11,7 +11,7 @@ from dshapley.points import Array, Floats, Points
 __all__ = ["Controls"]
 
 _MOST_CLASSES = 20
-"""Whole numbers of more distinct values are numbers, not classes."""
+"""Labels of more distinct values are numbers, if they are numbers at all."""
 _RARE = 0.01
 """A set that lacks a class with a smaller probability is not worth correcting for."""
 
@@ -44,7 +44,7 @@ class Controls:
         if y is None or len(np.unique(y)) < 2:
             return cls(None, np.empty(0), None)
         classes, counts = np.unique(y, return_counts=True)
-        if y.dtype.kind == "f" or (y.dtype.kind in "iu" and len(classes) > _MOST_CLASSES):
+        if y.dtype.kind in "iuf" and len(classes) > _MOST_CLASSES:
             squares = (y - y.mean()) ** 2
             return cls(None, np.empty(0), (float(y.mean()), float(y.var()), float(squares.var())))
         order = np.argsort(-counts, kind="stable")
@@ -88,8 +88,6 @@ class Controls:
         level = float(apart.sum()) / (n * variance) ** 0.5
         # The fourth moment of y, less three times the squared variance, is this much over n.
         uneven = _square(level, (of_squares / variance**2 - 2) / n)
-        if of_squares == 0:  # two values: their squares are all alike
-            return np.array([level, uneven, 0.0])
         spread = float((apart**2 - variance).sum()) / (n * of_squares) ** 0.5
         return np.array([level, uneven, spread])
 

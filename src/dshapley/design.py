@@ -76,6 +76,9 @@ class Design:
             raise InputError("the database has no rows")
         if self.seed < 0 or int(self.seed) != self.seed:
             raise InputError(f"seed = {self.seed}: a seed is a whole number, 0 or more")
+        for name in ("stratified", "anchor"):
+            if not isinstance(getattr(self, name), bool | np.bool_):
+                raise InputError(f"{name} = {getattr(self, name)!r}: it is True or False")
         if int(self.pilot) != self.pilot or self.pilot < 20:
             raise InputError(f"pilot = {self.pilot}: a pilot takes 20 draws or more")
         auto = isinstance(self.weights, str) and self.weights == "auto"

@@ -20,14 +20,16 @@ Index: TypeAlias = NDArray[np.intp]
 CHAIN_EVERY = 32
 """Every so many draws U is also evaluated on a chain of nested sets, for the anchor."""
 
-_LEAST, _LEAST_BALANCED = 16, 8
+_LEAST, _LEAST_BALANCED = 16, 12
 """The fewest draws that a stratum is expected to hold: so many that it is never found empty."""
 _ALIKE = 4
 """Balanced draws whose sizes are next to each other, taken for draws of one size."""
-_LEAST_FITTED = 4
+_LEAST_FITTED = 6
 """The fewest draws, or chains, that a coefficient of the anchor is fitted to."""
-_PER_CONTROL = 6
+_PER_CONTROL = 8
 """So many draws for each further control."""
+_SETTLED = 200
+"""The draws after which a stratified stage is half as good, a draw, as it gets."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,7 +201,10 @@ class Terms:
         """The covariance of what the chains say of the strata."""
         steps = self._steps(half)
         rises = np.column_stack([steps[:, _inside(s, self.draws.m)].sum(axis=1) for s in stage])
-        return np.atleast_2d(np.cov(rises, rowvar=False)) / len(rises) * np.outer(share, share)
+        found = np.atleast_2d(np.cov(rises, rowvar=False)) / len(rises) * np.outer(share, share)
+        # Few chains would show some combination of strata to be known exactly. It is not.
+        apart = min(1.0, len(found) / len(rises))
+        return (1 - apart) * found + apart * np.diag(np.diag(found))
 
     def _steps(self, fold: bool) -> Floats:
         """What each chain of one half rises in each band of sizes, over m."""
@@ -239,7 +244,7 @@ def terms(
         Whether to use the efficiency anchor: by default where the record has one.
     """
     m = draws.m if m is None else m
-    if int(m) != m or not 1 <= m <= draws.m:
+    if not isinstance(m, int | float | np.number) or m % 1 != 0 or not 1 <= m <= draws.m:
         raise InputError(f"m = {m}: this run has values for m from 1 to {draws.m}")
     if anchor and draws.anchor is None:
         raise InputError("this run kept nothing for the anchor: draw with Design(..., anchor=True)")
@@ -248,12 +253,16 @@ def terms(
     stages = [(rows, w) for rows, w in draws.stages(int(m)) if len(rows)]
     # A stage of a single draw says nothing of its error, and the others do without it.
     stages = [stage for stage in stages if len(stage[0]) > 1] or stages
-    n = sum(len(rows) for rows, _ in stages)
-    if n == 0:
+    if not stages:
         raise InputError(f"none of the {len(draws)} draws has k <= {m}: draw more")
+    # Without strata every draw counts the same. With strata, and an anchor to be fitted, a stage
+    # of few draws is worse than its number says. What it counts may hang on that alone: on what
+    # the draws show, it would bias the mean.
+    counts = np.array([float(len(rows)) for rows, _ in stages])
+    worth = counts**2 / (counts + _SETTLED) if stratified else counts
     strata = tuple(
-        tuple(_strata(draws, rows, w, share=len(rows) / n, stratified=stratified))
-        for rows, w in stages
+        tuple(_strata(draws, rows, w, share=float(share), stratified=stratified))
+        for (rows, w), share in zip(stages, worth / worth.sum(), strict=True)
     )
     return Terms(draws, int(m), strata, anchor, anchor and _enough_chains(draws))
 

@@ -25,9 +25,8 @@ _LEAST = 10  # points for any fit
 _OF_A_CLASS = 20  # points for a model of its own, and for an error of its own
 _KERNEL_LIMIT = 4000  # a kernel ridge takes n^3 operations and n^2 memory
 _NEIGHBOURHOODS = (5, 20, 50)
-NU = 4
-_NOISES = 32  # simulated errors where none are given
-_REFITS = 8  # of these for a model that has to be trained anew for each
+_NOISES = 32  # simulated errors, at most
+_REFITS = 8  # the same for a model that has to be trained anew for each
 _SMALL = 1e-150  # in place of a variance of 0
 
 Codes: TypeAlias = NDArray[np.intp]
@@ -163,8 +162,8 @@ def fit(
     1 / stderr^2 would waste points, and for exact values it is infinite.
 
     The error of a prediction has two parts: the misfit, from held-out residuals less the noise in
-    them, for each class with 20 points; and the noise that h takes over from the values, from how
-    far simulated errors move it.
+    them, of the class (with 20 points, else of all) and of the nine nearest points; and the noise
+    that h takes over from the values, from how far simulated errors move it.
 
     Parameters
     ----------
@@ -193,15 +192,13 @@ def fit(
     """
     Z = as_points(points, name="points")
     v, se = _checked(values, stderr, len(Z))
-    E = _errors(noise, se, seed)
+    E = _errors(noise, se, seed, _NOISES if isinstance(model, str) else _REFITS)
     with _one_thread():
         features = _Features.of(Z)
         F, codes = features(Z)
         fold = _folds(codes, min(folds, len(Z) // 2), seed)
         held_out = partial(_held_out, F=F, codes=codes, fold=fold, seed=seed)
         candidates = _candidates(model, features, codes)
-        if not isinstance(model, str):
-            E = E[:, :_REFITS]
         Y = np.c_[v, E]
         out = held_out((_nearest, False), Y=Y, w=_weights(se, v.var()))
         w = _weights(se, _variance(v - out[:, 0], E - out[:, 1:], se)[0])
@@ -233,22 +230,27 @@ def shrunk(
     """Measured values drawn towards predictions that did not use them: (values, stderr).
 
     Empirical Bayes: the posterior mean and its standard error. With variances s^2 and p^2 of the
-    two errors and their covariance c, the measured value has the weight
+    two errors, their covariance c and the difference r, the measured value has the weight
 
-        a = (p^2 - c) / (s^2 + p^2 - 2 c), kept within 0 and 1,
+        a = (P - c) / (s^2 + P - 2 c), kept within 0 and 1,
+        P = p^2 + max(r^2 - (s^2 + p^2 - 2 c), 0) / 4,
 
-    and the error the variance a^2 s^2 + (1 - a)^2 p^2 + 2 a (1 - a) c. The mean squared error over
-    all points falls; that of a point unlike others of its features may rise.
+    and the error the variance a^2 s^2 + (1 - a)^2 P + 2 a (1 - a) c. P is p^2 but where the
+    prediction is far off: misfits have long tails, and without this a few points, drawn far from
+    their true values, raise the mean squared error (by a half for digits and naive Bayes).
+
+    It falls over all points; that of a point unlike its like may rise. Where points share most of
+    their noise there is little to gain, as predictions share it too.
 
     For the points of `fit` take `held_out`: its values, stderr and covariance.
 
-    >>> mean, error = shrunk([1.0], [0.1], [2.0], [0.2])
+    >>> mean, error = shrunk([1.0], [0.1], [1.1], [0.1])
     >>> mean.round(2).tolist(), error.round(4).tolist()
-    ([1.2], [0.0894])
+    ([1.05], [0.0707])
     """
     parts = (values, stderr, predicted, predicted_stderr, covariance)
     v, s, p, pe, c = (np.asarray(part, dtype=np.float64) for part in parts)
-    P = pe**2 + np.maximum((v - p) ** 2 - (s**2 + pe**2 - 2 * c), 0) / NU
+    P = pe**2 + np.maximum((v - p) ** 2 - (s**2 + pe**2 - 2 * c), 0) / 4
     total = s**2 + P - 2 * c
     a = np.where(total > 0, np.clip((P - c) / np.where(total > 0, total, 1), 0, 1), 1.0)
     variance = (a * s) ** 2 + (1 - a) ** 2 * P + 2 * a * (1 - a) * c
@@ -256,19 +258,23 @@ def shrunk(
 
 
 def _variance(r: Floats, d: Floats, se: Floats) -> tuple[float, float]:
-    """The variance of the misfit, and its standard error: of residuals r less their noise d.
-
-    All points count alike, since noisy ones are often ill-fitted ones too, but for those with more
-    than ten times the usual variance.
-    """
-    gap, mean, usual = r**2 - (d**2).mean(axis=1), float(np.mean(r**2)), np.median(se**2)
+    """The variance of the misfit, and its standard error: of residuals r less their noise d."""
+    gap, mean = r**2 - (d**2).mean(axis=1), float(np.mean(r**2))
     for _ in range(10):
-        tau2 = max(mean, _SMALL)
-        u = np.minimum(1, 10 * (usual + tau2) / (se**2 + tau2)) ** 2
+        u = _trust(se, mean)
         u /= u.sum()
         mean = float(u @ gap)
     own = np.sqrt(u**2 @ (gap - mean) ** 2)
     return mean, float(max(own, (u @ d**2).std()))  # shared noise: fewer points than it seems
+
+
+def _trust(se: Floats, tau2: float) -> Floats:
+    """How much a squared residual counts: all alike, since noisy points are often ill-fitted too.
+
+    But for points of more than ten times the usual variance, which would drown the others.
+    """
+    tau2 = max(tau2, _SMALL)
+    return np.minimum(1, 10 * (np.median(se**2) + tau2) / (se**2 + tau2)) ** 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,7 +287,7 @@ class _Misfit:
     """Of the fitted points: the squared residual less the noise in it."""
     of_class: Floats
     local: float
-    """The weight of the ten nearest points' own: a half without noise, and less with noise."""
+    """The weight of the nearest points' own: a half without noise, less with it."""
 
     @classmethod
     def of(cls, F: Floats, r: Floats, d: Floats, se: Floats, codes: Codes) -> _Misfit:
@@ -298,11 +304,12 @@ class _Misfit:
                 density = np.exp(-((mean / error) ** 2) / 2 - log_ndtr(mean / error))
                 mean += error * density / np.sqrt(2 * np.pi)
             found.append(max(mean, 0.0))
-        noise, of_class = (d**2).mean(axis=1), np.array(found)
-        all_ = of_class[codes].mean()
+        noise, base = (d**2).mean(axis=1), np.array(found)[codes]
+        all_ = base.mean()
         local = all_**2 / max(all_**2 + (all_ + np.median(noise)) ** 2, _SMALL**2)
+        gap = base + _trust(se, all_) * (r**2 - noise - base)
         index = NearestNeighbors(n_neighbors=_LEAST - 1).fit(F)
-        return cls(index, r**2 - noise, of_class, local)
+        return cls(index, gap, np.array(found), local)
 
     def __call__(self, F: Floats | None, codes: Codes) -> Floats:
         """At points of these features; at the fitted points, each without itself, for None."""
@@ -362,14 +369,14 @@ def _goodness(v: Floats, E: Floats, out: Floats, w: Floats) -> tuple[float, floa
     return float(1 - lost / spread), float(r2_true), float(rank)
 
 
-def _errors(noise: Any, se: Floats, seed: int) -> Floats:
-    """Simulated errors, a column each, with each point's standard error."""
+def _errors(noise: Any, se: Floats, seed: int, most: int) -> Floats:
+    """Simulated errors, a column each and not too many, with each point's standard error."""
     if noise is None:
-        E = np.random.default_rng(seed).standard_normal((_NOISES, len(se)))
-    else:
-        E = np.asarray(noise, dtype=np.float64)
+        noise = np.random.default_rng(seed).standard_normal((most, len(se)))
+    E = np.asarray(noise, dtype=np.float64)
     if E.ndim != 2 or E.shape[1] != len(se) or len(E) < 2 or not np.isfinite(E).all():
         raise InputError(f"noise: give B rows of {len(se)} finite numbers, B >= 2, not {E.shape}")
+    E = E[:most]
     size = np.sqrt((E**2).mean(axis=0))
     return (E * (se / np.where(size > 0, size, 1))).T
 

@@ -31,7 +31,8 @@ def plan(draws: Draws, within: float, *, confidence: float = 0.95) -> Plan:
     """How many draws `stopping.Precision(within, confidence)` will probably take, and how long.
 
     The largest standard error falls with the square root of the draws; a draw takes as long as
-    those so far did on average. From the draws after a pilot alone, where there are enough.
+    those so far did, or those after a pilot, where there are enough. What is planned for is the way
+    these draws were made: a pilot that is not over says nothing of the weights that it will find.
 
     >>> import numpy as np
     >>> rng, one = np.random.default_rng(0), np.ones(1, int)

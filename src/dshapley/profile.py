@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dshapley.draws import Draws
 from dshapley.errors import InputError
 from dshapley.points import Array, Floats
-from dshapley.sizes import bands
+from dshapley.sizes import bands, whole_number
 from dshapley.valuation import Valuation, estimate
 
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ class SizeProfile:
     means, stderr
         A row a band, a column a point; NaN where a band has too few draws.
     exponent
-        a of the power law c k^-a, common to all points, that fits the larger sizes best.
+        a of the power law c k^-a, common to all points, that fits the larger sizes best; NaN
+        where draws are too few to tell.
     scale
         c of each point.
     ids
@@ -85,10 +86,10 @@ def size_profile(draws: Draws, *, narrow: bool = False) -> SizeProfile:
     counts = np.array([row[2] for row in found])
     smallest, largest = edges[:-1], edges[1:] - 1
     used = (largest >= draws.m / (_NARROW if narrow else _WIDE)) & (counts > 1)
-    if used.sum() < 2:
-        raise InputError("a power law needs draws of several sizes near m: draw more")
-    where = [pair for pair, use in zip(pairs, used, strict=True) if use]
-    exponent, scale = _power_law(where, means[used], stderr[used])
+    exponent, scale = float("nan"), np.full(len(draws.ids), np.nan)
+    if used.sum() > 1:
+        where = [pair for pair, use in zip(pairs, used, strict=True) if use]
+        exponent, scale = _power_law(where, means[used], stderr[used])
     return SizeProfile(smallest, largest, counts, means, stderr, exponent, scale, draws.ids)
 
 
@@ -101,19 +102,23 @@ def extrapolate(valuation: Valuation, *, m: int) -> Valuation:
     largest sizes only, in case the law bends. It cannot know what lies beyond: the further m' is
     from m, the less it is worth. A run at m' is the judge.
     """
+    if valuation.filled is not None:
+        raise InputError("predicted values keep no draws: extrapolate filled.measured instead")
     draws = valuation.draws
     if draws is None:
         raise InputError("these values keep no draws, so there are none for another m")
-    if int(m) != m or m <= draws.m:
+    if whole_number(m) <= draws.m:
         raise InputError(f"m = {m}: to extrapolate is to a size above the run's {draws.m}")
     whole, profile = _extrapolated(draws, int(m))
+    if np.isnan(profile.exponent):
+        raise InputError("a power law needs draws of several sizes near m: draw more")
     parts = [_extrapolated(draws.take(draws.t % _FOLDS != i), int(m))[0] for i in range(_FOLDS)]
     spread = np.array(parts) - np.mean(parts, axis=0)
     variance = (spread**2).sum(axis=0) * (_FOLDS - 1) / _FOLDS
     bend = _tail(profile, draws.m, int(m), size_profile(draws, narrow=True).exponent)
     straight = _tail(profile, draws.m, int(m), profile.exponent)
     stderr = np.sqrt(variance + ((bend - straight) / m) ** 2)
-    return replace(valuation, values=whole, stderr=stderr, m=int(m), terms=None)
+    return replace(valuation, values=whole, stderr=stderr, m=int(m), terms=None, points=None)
 
 
 def _extrapolated(draws: Draws, m: int) -> tuple[Floats, SizeProfile]:

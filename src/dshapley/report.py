@@ -128,16 +128,18 @@ def _gains(valuation: Valuation) -> list[str]:
     if draws is not None and valuation.m == draws.m and len(draws) >= _FEW:
         if draws.pilot is not None:
             found = gain(draws)
-            assert found.expected is not None
-            lines.append(
-                f"size weights by a pilot of {draws.pilot.draws} draws: this error was reached "
-                f"{found.obtained:.2g} times sooner than with uniform sizes "
-                f"({found.expected:.2g} times expected)"
-            )
+            anchor = "" if draws.anchor is None else " before the anchor"
+            if found.expected is not None and math.isfinite(found.obtained):
+                lines.append(
+                    f"size weights by a pilot of {draws.pilot.draws} draws: this error was reached "
+                    f"{found.obtained:.2g} times sooner than with uniform sizes "
+                    f"({found.expected:.2g} times expected{anchor})"
+                )
         if draws.anchor is not None:
             with_it, without = (estimate(draws, anchor=on).stderr for on in (None, False))
-            saved = 1 - float((with_it**2).mean() / (without**2).mean())
-            lines.append(f"the anchor took away {saved:.0%} of the variance")
+            if (before := float((without**2).mean())) > 0:
+                saved = 1 - float((with_it**2).mean()) / before
+                lines.append(f"the anchor took away {saved:.0%} of the variance")
     if valuation.filled is not None:
         n = int(valuation.filled.predicted.sum())
         lines.append(f"{n} of {len(valuation)} values are predictions")

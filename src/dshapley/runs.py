@@ -151,6 +151,12 @@ class _Marginals:
             raise
         except Exception as error:
             raise DrawError(f"{where} failed: {error}") from error
+        if (
+            not np.isfinite(reference)
+            or np.isinf(chain).any()
+            or np.isnan(chain[1:]).any() != (np.isnan(chain[0]))
+        ):
+            raise DrawError(f"{where} failed: U of a set drawn for the anchor is not a number")
         controls = self.controls(draw.S.y)
         return Result(draw.k, as_record(gains, where), reference, chain, controls)
 

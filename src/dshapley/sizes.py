@@ -12,7 +12,16 @@ from numpy.typing import NDArray
 from dshapley.errors import InputError
 from dshapley.points import Array, Floats
 
-__all__ = ["PerSize", "as_weights", "bands", "from_stability", "per_size", "power", "uniform"]
+__all__ = [
+    "PerSize",
+    "as_weights",
+    "bands",
+    "from_stability",
+    "per_size",
+    "power",
+    "uniform",
+    "whole_number",
+]
 
 PerSize: TypeAlias = Callable[[int], float] | Sequence[float] | Array | float
 """A number for each size k = 1..m: a function of k, an array of m numbers, or one for all."""
@@ -24,7 +33,7 @@ def uniform(m: int) -> Floats:
     >>> uniform(4)
     array([0.25, 0.25, 0.25, 0.25])
     """
-    return np.full(_size(m), 1.0 / m)
+    return np.full(whole_number(m), 1.0 / m)
 
 
 def power(m: int, a: float) -> Floats:
@@ -36,7 +45,7 @@ def power(m: int, a: float) -> Floats:
     if not np.isfinite(a):
         raise InputError(f"the exponent of the size weights must be a number, not {a}")
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        w = np.arange(1.0, _size(m) + 1) ** -float(a)
+        w = np.arange(1.0, whole_number(m) + 1) ** -float(a)
         w = w / w.sum()
     if not (w > 0).all():
         raise InputError(f"weights k^-{a:g} are so steep that some size up to {m} is never drawn")
@@ -64,8 +73,11 @@ def from_stability(beta: PerSize, cost: PerSize, *, m: int | None = None) -> Flo
     lengths = [np.size(part) for part in (beta, cost) if not callable(part) and np.ndim(part)]
     if m is None and not lengths:
         raise InputError("neither beta nor cost says for which sizes: give the largest, m, too")
-    n = lengths[0] if m is None else _size(m)
-    stability, seconds = per_size(beta, n, name="beta"), per_size(cost, n, name="cost")
+    n = lengths[0] if m is None else whole_number(m)
+    stability, seconds = (
+        per_size(beta, n, name="beta"),
+        per_size(cost, n, name="cost"),
+    )
     if (stability <= 0).any() or (seconds <= 0).any():
         raise InputError("beta and cost must be more than 0 at every size, or it is never drawn")
     w = stability / np.sqrt(seconds)
@@ -78,7 +90,7 @@ def bands(m: int) -> NDArray[np.int64]:
     >>> bands(10).tolist()
     [1, 2, 4, 8, 11]
     """
-    starts = 2 ** np.arange(_size(m).bit_length())
+    starts = 2 ** np.arange(whole_number(m).bit_length())
     return np.append(starts, m + 1)
 
 
@@ -112,7 +124,7 @@ def as_weights(weights: str | Sequence[float] | Array, m: int) -> Floats:
     if isinstance(weights, str):
         return _named(weights.replace(" ", ""), m)
     w = np.asarray(weights, dtype=np.float64)
-    if w.shape != (_size(m),):
+    if w.shape != (whole_number(m),):
         raise InputError(f"weights must hold one number for each size 1..{m}, not {w.shape}")
     if not np.isfinite(w).all() or (w < 0).any():
         k = int(np.flatnonzero(~(w >= 0) | np.isinf(w))[0]) + 1
@@ -142,7 +154,8 @@ def _named(name: str, m: int) -> Floats:
     return power(m, float(match.group(1)))
 
 
-def _size(m: Any) -> int:
+def whole_number(m: Any) -> int:
+    """A data set size as an int; an error for people where it is none."""
     if (
         not isinstance(m, int | float | np.integer | np.floating)
         or not np.isfinite(m)

@@ -29,7 +29,7 @@ _TIGHTEST = 1000
 
 def check_confidence(confidence: float) -> None:
     """An error for people where this is no confidence."""
-    if not 0 < confidence < 1:
+    if not isinstance(confidence, int | float | np.number) or not 0 < confidence < 1:
         raise InputError("a confidence lies between 0 and 1, such as 0.95")
 
 
@@ -129,13 +129,14 @@ def top_probability(values: Floats, stderr: Floats, share: float, *, seed: int =
     """The probability of each value to be among the largest share, given estimates with errors."""
     n = len(values)
     n_top = max(1, round(share * n))
-    precision = 1 / np.maximum(stderr, 1e-12 * np.ptp(values) + 1e-300) ** 2
+    if not np.isfinite(stderr).all():  # a single draw says nothing
+        return np.full(n, np.nan)
     spread = max(float(values.var(ddof=1)) - float((stderr**2).mean()), 0.0) if n > 1 else 0.0
     if spread == 0:  # nothing tells the points apart
         return np.full(n, n_top / n)
     mean = values.mean()
-    kept = spread / (spread + 1 / precision)
-    centre, sd = mean + kept * (values - mean), np.sqrt(kept / precision)
+    kept = spread / (spread + stderr**2)
+    centre, sd = mean + kept * (values - mean), np.sqrt(kept) * stderr
     rng = np.random.default_rng(seed)
     counts = np.zeros(n)
     for _ in range(_SIMULATIONS):

@@ -133,6 +133,8 @@ class Valuation:
 
     def _influences(self) -> Iterator[tuple[slice, Floats]]:
         """The influence of each draw on some values at a time, and which."""
+        if self.filled is not None:
+            raise InputError("predicted values have no ranks: ask filled.measured")
         if self.terms is None:
             raise InputError("these values keep no draws, which this needs")
         yield from ((columns, part) for columns, _, part in _blocks(self.terms))
@@ -223,7 +225,7 @@ class Valuation:
         values, stderr = shrunk(
             self.values, self.stderr, guess.values, guess.stderr, covariance=guess.covariance
         )
-        return replace(self, values=values, stderr=stderr, terms=None)
+        return replace(self, values=values, stderr=stderr, terms=None, points=None)
 
     def to_frame(self, *, ranks: bool = False) -> pd.DataFrame:
         """A data frame by id: value, stderr, and the range of sizes k they average over.
