@@ -1,8 +1,10 @@
 """Error against seconds: what weights, balanced sizes, the anchor and interpolation save.
 
-Root-mean-square error and Spearman's rank correlation with the values of a long run, for four
+Root-mean-square error and Spearman's rank correlation with the values of a long run, for some
 seeds of each way to draw, as the draws come in; logistic regression, accuracy, seconds of one
-core. Each run's first draws are looked at as if it had stopped there.
+core. Each run's first draws are looked at as if it had stopped there. Points share most of their
+error, so that the error of a run is about as uncertain as that of a single value; the root mean
+square of the standard errors, which is not, is looked at too.
 
 `python -m benchmarks.precision FOLDER --out DIR` finds `adult.parquet` in FOLDER (see
 `benchmarks.learners`) and writes a plot and a CSV file for each data set to DIR. The long runs are
@@ -12,6 +14,7 @@ kept in DIR too, so that a second call does not repeat them.
 from __future__ import annotations
 
 import argparse
+import itertools
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -31,7 +34,6 @@ from benchmarks.setting import adult, print_table
 from dshapley.allocation import gain
 from dshapley.valuation import completed
 
-SEEDS = 4
 LOOKS, LOOKS_FITTED = 12, 6
 """At how many points of a run its error is looked at; the second where each takes a regression."""
 
@@ -43,7 +45,6 @@ class Way:
     name: str
     design: dict[str, Any]
     p: float = 1.0
-    shrunk: bool = False
 
 
 ALL: dict[str, Any] = {"weights": "auto", "stratified": True, "anchor": True}
@@ -52,7 +53,6 @@ WAYS = [
     Way("1/k", {"weights": "1/k"}),
     Way("auto", {"weights": "auto"}),
     Way("auto + balanced + anchor", ALL),
-    Way("the same, shrunk", ALL, shrunk=True),
     Way("the same, p = 0.1", ALL, p=0.1),
 ]
 
@@ -70,6 +70,7 @@ class Case:
     """Of each run."""
     truth: int
     """Draws of the long run."""
+    seeds: int
     U: ds.Potential = field(init=False)
 
     def __post_init__(self) -> None:
@@ -82,11 +83,11 @@ def cases(folder: Path | None) -> Iterator[Case]:
     order = np.random.default_rng(0).permutation(len(X))
     X, y = StandardScaler().fit_transform(X)[order], y[order]
     database = ds.Points(X[:400], y[:400])
-    yield Case("breast cancer", database, ds.Points(X[400:], y[400:]), database, 200, 12, 20_000)
+    yield Case("breast cancer", database, ds.Points(X[400:], y[400:]), database, 200, 12, 20_000, 6)
     if folder is not None:
         database, test = adult(folder)
         Z, test = database.take(slice(0, 1000)), test.take(slice(0, 2000))
-        yield Case("Adult", database, test, Z, 1000, 50, 15_000)
+        yield Case("Adult", database, test, Z, 1000, 50, 15_000, 3)
 
 
 def truth(case: Case, out: Path) -> ds.Valuation:
@@ -108,14 +109,12 @@ def errors(case: Case, way: Way, seed: int, exact: ds.Valuation) -> pd.DataFrame
     draws = ds.run(case.U, design, Z, until=stop, progress=False)
     assert draws.seconds is not None
     rows = []
-    looks = LOOKS_FITTED if way.shrunk or way.p < 1 else LOOKS
+    looks = LOOKS_FITTED if way.p < 1 else LOOKS
     for n in np.unique(np.geomspace(40, len(draws), looks).astype(int)):
         started = time.perf_counter()
         found = ds.estimate(draws.first(int(n)), points=Z)
         if way.p < 1:
             found = completed(found, case.Z, chosen)
-        elif way.shrunk:
-            found = found.shrunk()
         fitting = time.perf_counter() - started
         gap = found.values - exact.values
         rows.append(
@@ -126,6 +125,7 @@ def errors(case: Case, way: Way, seed: int, exact: ds.Valuation) -> pd.DataFrame
                 "seconds": float(draws.seconds[:n].sum()) + fitting,
                 # The long run has an error of its own, and it is not ours.
                 "mse": float((gap**2 - exact.stderr**2).mean()),
+                "stated": float((found.stderr**2).mean()),
                 "spearman": float(spearmanr(found.values, exact.values).statistic),
             }
         )
@@ -143,48 +143,94 @@ def averaged(rows: pd.DataFrame) -> pd.DataFrame:
         logs = [
             (
                 np.interp(np.log(grid), np.log(run.seconds), np.log(run.mse.clip(lower=1e-16))),
+                np.interp(np.log(grid), np.log(run.seconds), np.log(run.stated)),
                 np.interp(np.log(grid), np.log(run.seconds), run.spearman),
             )
             for _, run in runs.groupby("seed")
         ]
-        mse = np.mean([np.exp(mse) for mse, _ in logs], axis=0)
-        spearman = np.mean([rank for _, rank in logs], axis=0)
-        found.append(
-            pd.DataFrame({"way": way, "seconds": grid, "rmse": mse**0.5, "spearman": spearman})
-        )
+        mse, stated = (np.mean([np.exp(log[i]) for log in logs], axis=0) for i in (0, 1))
+        spearman = np.mean([log[2] for log in logs], axis=0)
+        columns = {"rmse": mse**0.5, "stated": stated**0.5, "spearman": spearman}
+        found.append(pd.DataFrame({"way": way, "seconds": grid, **columns}))
     return pd.concat(found, ignore_index=True)
 
 
 def table(case: Case, curves: pd.DataFrame, exact: ds.Valuation) -> None:
     end = {str(way): curve.iloc[-1] for way, curve in curves.groupby("way", sort=False)}
     spread = float(exact.values.std())
-    for reference in WAYS[:2]:
-        error = float(end[reference.name].rmse)
-        times = {w: _seconds_to(curves[curves.way == w], error) for w in end}
+    for reference, column in itertools.product(WAYS[:2], ("rmse", "stated")):
+        error = float(end[reference.name][column])
+        times = {w: _seconds_to(curves[curves.way == w], column, error) for w in end}
         rows = []
         for way, seconds in times.items():
             ratios = (times[other.name] / seconds for other in WAYS[:2])
             rows.append([way, f"{seconds:.1f}", *(f"{r:.1f}" for r in ratios)])
             rows[-1].append(f"{end[way].spearman:.3f}")
+        what = {"rmse": "error", "stated": "standard error"}[column]
         print_table(
-            f"{case.name}: until the error is {error:.2g}, {error / spread:.0%} of the values' "
+            f"{case.name}: until the {what} is {error:.2g}, {error / spread:.0%} of the values' "
             f"spread (the long run's own: {np.sqrt((exact.stderr**2).mean()):.1g})",
             ["way", "seconds", "uniform / it", "1/k / it", "rank correlation at the end"],
             rows,
         )
 
 
-def _seconds_to(curve: pd.DataFrame, error: float) -> float:
+def _seconds_to(curve: pd.DataFrame, column: str, error: float) -> float:
     """When the error falls to this for good; beyond the run, as the root of the time falls."""
-    last = curve.iloc[-1]
-    if last.rmse > error:
-        return float(last.seconds * (last.rmse / error) ** 2)
-    above = np.flatnonzero(curve.rmse.to_numpy() > error)
+    errors, last = curve[column].to_numpy(), curve.iloc[-1]
+    if last[column] > error:
+        return float(last.seconds * (last[column] / error) ** 2)
+    above = np.flatnonzero(errors > error)
     if len(above) == 0:
         return float(curve.seconds.iloc[0])
-    before, after = curve.iloc[above[-1]], curve.iloc[above[-1] + 1]
-    part = np.log(before.rmse / error) / np.log(before.rmse / after.rmse)
-    return float(np.exp(np.log(before.seconds) * (1 - part) + np.log(after.seconds) * part))
+    at = above[-1]
+    part = np.log(errors[at] / error) / np.log(errors[at] / errors[at + 1])
+    logs = np.log(curve.seconds.to_numpy())
+    return float(np.exp(logs[at] * (1 - part) + logs[at + 1] * part))
+
+
+def beyond(case: Case, exact: ds.Valuation) -> None:
+    """Values for a quarter of m extrapolated to m, beside those of the long run at m."""
+    design = ds.Design(case.database, case.m // 4, weights="1/k", stratified=True, anchor=True)
+    draws = ds.run(case.U, design, case.Z, until=4000, n_jobs=-1)
+    found = ds.profile.extrapolate(ds.estimate(draws), m=case.m)
+    low, high = found.interval(0.95)
+    inside = (low <= exact.values) & (exact.values <= high)
+    gap = np.sqrt(((found.values - exact.values) ** 2).mean())
+    print(
+        f"{case.name}: extrapolated from m = {case.m // 4} to {case.m} with exponent "
+        f"{ds.profile.size_profile(draws).exponent:.2f}: error {gap:.2g}, spread of the values "
+        f"{exact.values.std():.2g}, rank correlation "
+        f"{spearmanr(found.values, exact.values).statistic:.3f}, 95 % intervals hold "
+        f"{inside.mean():.1%} of the long run's values",
+        flush=True,
+    )
+
+
+def predictions(case: Case, exact: ds.Valuation) -> None:
+    """Half of the points predicted from the other half, beside the long run's values."""
+    chosen = np.random.default_rng(0).random(len(case.Z)) < 0.5
+    assert exact.draws is not None
+    draws = exact.draws.first(2000)
+    half = replace(
+        draws,
+        marginals=draws.marginals[:, chosen],
+        ids=draws.ids[chosen],
+        rows=draws.rows[chosen],
+    )
+    valuation = ds.estimate(half, points=case.Z.take(chosen))
+    guess = valuation.predict(case.Z.take(~chosen))
+    truth = exact.values[~chosen]
+    low, high = guess.interval(0.95)
+    model = valuation.interpolation
+    print(
+        f"{case.name}: {(~chosen).sum()} points predicted from {chosen.sum()} by {model.name}: R2 "
+        f"{1 - ((guess.values - truth) ** 2).sum() / ((truth - truth.mean()) ** 2).sum():.2f} "
+        f"(stated: {model.r2_true:.2f}), rank correlation "
+        f"{spearmanr(guess.values, truth).statistic:.2f} (stated: {model.rank_correlation:.2f}), "
+        f"95 % intervals hold {((low <= truth) & (truth <= high)).mean():.1%}",
+        flush=True,
+    )
 
 
 def plot(curves: dict[str, pd.DataFrame], path: Path) -> None:
@@ -192,7 +238,7 @@ def plot(curves: dict[str, pd.DataFrame], path: Path) -> None:
 
     figure = Figure(figsize=(10, 3.9 * len(curves)), layout="constrained")
     axes = figure.subplots(len(curves), 2, squeeze=False)
-    styles = ["-", "-", "-", "-", ":", "--"]
+    styles = ["-", "-", "-", "-", "--"]
     for (name, data), (left, right) in zip(curves.items(), axes, strict=True):
         for (way, curve), style in zip(data.groupby("way", sort=False), styles, strict=True):
             left.loglog(curve.seconds, curve.rmse, style, label=way)
@@ -216,13 +262,15 @@ def main() -> None:
     for case in cases(options.folder):
         exact = truth(case, options.out)
         slim = replace(exact, terms=None)
-        jobs = [joblib.delayed(errors)(case, w, s, slim) for s in range(SEEDS) for w in WAYS]
+        jobs = [joblib.delayed(errors)(case, w, s, slim) for s in range(case.seeds) for w in WAYS]
         rows = pd.concat(joblib.Parallel(n_jobs=-1)(jobs), ignore_index=True)
         curves[case.name] = averaged(rows)
         curves[case.name].to_csv(
             options.out / f"{case.name.replace(' ', '_')}.csv", index=False, float_format="%.4g"
         )
         table(case, curves[case.name], slim)
+        predictions(case, exact)
+        beyond(case, exact)
     plot(curves, options.out / "precision.png")
 
 
