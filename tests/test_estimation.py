@@ -11,7 +11,7 @@ from scipy import stats
 
 import dshapley as ds
 from conftest import labelled
-from dshapley import valuation
+from dshapley import estimation, valuation
 from dshapley.draws import Pilot
 from dshapley.estimation import CHAIN_EVERY, terms
 from dshapley.sizes import bands, power
@@ -384,7 +384,7 @@ def test_without_its_anchor_a_record_is_that_of_a_run_without(weights, stratifie
 def test_what_hangs_on_the_size_alone_the_anchor_knows_exactly(weights, m):
     """U(S) = f(|S|): every z is worth (f(m) - f(0)) / m, from any draws."""
     design = ds.Design(ds.Points(X), 16, weights, anchor=True)
-    draws = ds.run(lambda S: float(np.sqrt(len(S))), design, ds.Points(OFFERED[:2]), until=300)
+    draws = ds.run(lambda S: float(np.sqrt(len(S))), design, ds.Points(OFFERED[:2]), until=500)
     found = ds.estimate(draws, m=m)
     np.testing.assert_allclose(found.values, np.sqrt(m) / m, rtol=1e-4)
     assert (found.stderr < 1e-4 * found.values).all()
@@ -404,8 +404,8 @@ def test_between_rungs_the_anchor_knows_what_is_below():
 
 
 def test_few_chains_are_no_anchor():
-    """The reference is made use of from four chains of each half on."""
-    rng, n = np.random.default_rng(0), 7 * CHAIN_EVERY
+    """The reference is made use of when each half has chains enough."""
+    rng, n = np.random.default_rng(0), (2 * estimation._LEAST_FITTED - 1) * CHAIN_EVERY
     draws = record(GAMES["mean"], rng, n + 1, anchor=True)
     for some, alike in ((draws.first(n), True), (draws, False)):
         found = ds.estimate(some)

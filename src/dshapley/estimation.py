@@ -337,7 +337,7 @@ def _deviations(gains: Floats, groups: Index) -> Floats:
     # A draw by itself says nothing of its error.
     widened = np.where(sizes > 1, np.sqrt(sizes / np.maximum(sizes - 1, 1)), np.nan)
     found = np.empty_like(gains)
-    found[order] = (gains[order] - np.repeat(means, sizes, axis=0)) * np.repeat(widened, sizes)[
-        :, np.newaxis
-    ]
+    found[order] = gains[order] - np.repeat(means, sizes, axis=0)
+    found[np.abs(found) <= 1e-13 * np.abs(gains)] = 0.0  # draws that are all alike, rounded
+    found[order] *= np.repeat(widened, sizes)[:, np.newaxis]
     return found

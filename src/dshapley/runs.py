@@ -124,7 +124,9 @@ def _allocated(pilot: Draws, identity: Mapping[str, Any], store: str | Path | No
         return allocate(pilot).weights
 
     return (
-        find() if store is None else RunFolder(store, identity=identity, run=pilot).allocation(find)
+        find()
+        if store is None
+        else RunFolder(store, identity=identity, run=pilot).allocation(find, pilot=len(pilot))
     )
 
 
@@ -222,7 +224,7 @@ def gather(
         _check_identity(identity)
         folder = RunFolder(store, identity=identity, run=begun, info=info)
     stored = folder.stored() if folder is not None else begun
-    record = _Record(begun.first(0))
+    record = _Record(begun)
     have = set(stored.t.tolist())
     limit = getattr(rule, "limit", None)
     ts = (t for t in (itertools.count() if limit is None else range(limit)) if t not in have)
@@ -261,11 +263,11 @@ def _fill(
     report: Progress | None,
     started: float,
 ) -> None:
-    """Append draws 0, 1, 2, ... to the record until the rule says stop."""
+    """Append the draws that follow to the record until the rule says stop."""
     where = {int(t): i for i, t in enumerate(stored.t)}
     columns = stored.columns()
     next_report = 0.0
-    for t in itertools.count():
+    for t in itertools.count(len(record)):
         if t in where:
             row = {name: column[where[t]] for name, column in columns.items()}
         else:
@@ -292,10 +294,10 @@ class _Record:
     def __init__(self, run: Draws) -> None:
         self._run = run
         self._columns = {
-            name: np.empty((16, *column.shape[1:]), column.dtype)
+            name: np.concatenate([column, np.empty((16, *column.shape[1:]), column.dtype)])
             for name, column in run.columns().items()
         }
-        self._size = 0
+        self._size = len(run)
 
     def __len__(self) -> int:
         return self._size

@@ -90,13 +90,13 @@ class RunFolder:
             path.replace(aside)
         return draws
 
-    def allocation(self, weights: Callable[[], Floats]) -> Floats:
+    def allocation(self, weights: Callable[[], Floats], *, pilot: int) -> Floats:
         """The size weights found by the pilot: those kept here, else `weights()`, kept from now on.
 
         They hang on measured times and come out anew each time, so the first found are the run's.
         """
         path = self.folder / "allocation.npz"
-        if not path.exists():
+        if not path.exists() and not (self.stored().t >= pilot).any():
             self.flush()
             found = {"weights": weights()}
             _write_sealed(path, found, self._digest_key, replace=False)
