@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dshapley.draws import Draws
+from dshapley.draws import Draws, Pilot
 from dshapley.errors import InputError
 from dshapley.points import Array, Floats
 from dshapley.sizes import bands, whole_number
@@ -98,9 +98,10 @@ def extrapolate(valuation: Valuation, *, m: int) -> Valuation:
 
     nu(z; m') = (m nu(z; m) + sum over k = m+1..m' of c_z k^-a) / m'. The standard error is the
     jackknife's over 17 parts of the draws, so that it has the errors of the value, of c and of a
-    together; to it is added, squared, how much the answer changes where a is fitted to the
-    largest sizes only, in case the law bends. It cannot know what lies beyond: the further m' is
-    from m, the less it is worth. A run at m' is the judge.
+    together. Two errors of the law itself are added, squared: how much the answer changes where a
+    is fitted to the largest sizes only, in case the law bends; and by how much, over the points,
+    the same law misses the run's own values when it is made to foresee them from as many times
+    smaller sets. It cannot know what lies beyond. A run at m' is the judge.
     """
     if valuation.filled is not None:
         raise InputError("predicted values keep no draws: extrapolate filled.measured instead")
@@ -117,7 +118,8 @@ def extrapolate(valuation: Valuation, *, m: int) -> Valuation:
     variance = (spread**2).sum(axis=0) * (_FOLDS - 1) / _FOLDS
     bend = _tail(profile, draws.m, int(m), size_profile(draws, narrow=True).exponent)
     straight = _tail(profile, draws.m, int(m), profile.exponent)
-    stderr = np.sqrt(variance + ((bend - straight) / m) ** 2)
+    missed = _missed(draws, m / draws.m) * draws.m / m
+    stderr = np.sqrt(variance + ((bend - straight) / m) ** 2 + missed**2)
     return replace(valuation, values=whole, stderr=stderr, m=int(m), terms=None, points=None)
 
 
@@ -125,6 +127,25 @@ def _extrapolated(draws: Draws, m: int) -> tuple[Floats, SizeProfile]:
     profile = size_profile(draws)
     tail = _tail(profile, draws.m, m, profile.exponent)
     return (draws.m * estimate(draws).values + tail) / m, profile
+
+
+def _missed(draws: Draws, times: float) -> float:
+    """How far off, root mean square, the run's own values are foreseen from smaller sets."""
+    m = max(4, round(draws.m / times))
+    if m >= draws.m:
+        return 0.0
+    pilot = draws.pilot and Pilot(draws.pilot.draws, _shares(draws.pilot.weights, m))
+    small = replace(
+        draws.take(draws.k <= m), weights=_shares(draws.weights, m), pilot=pilot, anchor=None
+    )
+    foreseen, profile = _extrapolated(small, draws.m)
+    if np.isnan(profile.exponent):
+        return 0.0
+    return float(np.sqrt(((foreseen - estimate(draws).values) ** 2).mean()))
+
+
+def _shares(weights: Floats, m: int) -> Floats:
+    return weights[:m] / weights[:m].sum()
 
 
 def _tail(profile: SizeProfile, m: int, larger: int, exponent: float) -> Floats:
