@@ -46,7 +46,7 @@ def test_from_a_table_to_an_answer(tmp_path, adult):
     assert "value below zero with 95% confidence" in result.stdout
     assert "missing values in the table are filled in" in result.stderr
     frame = pd.read_csv(out / "values.csv")
-    assert frame.columns.tolist() == ["id", "value", "stderr", "k_min", "k_max"]
+    assert frame.columns.tolist()[:5] == ["id", "value", "stderr", "k_min", "k_max"]
     assert len(frame) == 96  # 120 rows less a fifth to test on
     pd.testing.assert_frame_equal(pd.read_parquet(out / "values.parquet"), frame)
     assert np.array_equal(ds.estimate(ds.load(out)).values, frame["value"])

@@ -29,7 +29,7 @@ def test_a_plan_is_about_what_the_rule_takes():
     few = ds.run(U, design, Z, until=200)
     taken = len(ds.run(U, design, Z, until=Precision(0.02)))
     found = plan(few, within=0.02)
-    assert found.draws == pytest.approx(taken, rel=0.3)
+    assert found.draws == pytest.approx(taken, rel=0.5)
     assert found.seconds > 0
     # An error half as large takes about four times the draws.
     assert plan(few, within=0.01).draws == pytest.approx(4 * found.draws, rel=0.15)

@@ -20,7 +20,7 @@ Index: TypeAlias = NDArray[np.intp]
 CHAIN_EVERY = 32
 """Every so many draws U is also evaluated on a chain of nested sets, for the anchor."""
 
-_LEAST, _LEAST_BALANCED = 16, 12
+_LEAST, _LEAST_BALANCED = 16, 8
 """The fewest draws that a stratum is expected to hold: so many that it is never found empty."""
 _ALIKE = 4
 """Balanced draws whose sizes are next to each other, taken for draws of one size."""

@@ -75,7 +75,7 @@ def wasserstein(
     X_a, X_b = _scaled(_numbers(A, name="a"), _numbers(B, name="b"), scale)
     limit = int(max_rows)
     if limit < 1:
-        raise InputError(f"max_rows = {max_rows}: give the most rows of a table to move")
+        raise InputError(f"max_rows = {max_rows}: it must be a whole number, 1 or more")
     y_a, y_b = _both_labels(A, B, label_cost)
     if math.isfinite(label_cost):
         parts = [(np.arange(len(A)), np.arange(len(B)))]

@@ -37,8 +37,7 @@ def _reporting(function: F, compiled: Any) -> F:
         known, start = len(compiled.overloads), time.perf_counter()
         result = compiled(*args)
         seconds = time.perf_counter() - start
-        # What comes from the cache is new too, and on a busy machine takes a while to load.
-        if len(compiled.overloads) > known and seconds > _LONG and compiled.stats.cache_misses:
+        if len(compiled.overloads) > known and seconds > _LONG:
             print(
                 f"dshapley: compiled {function.__name__} in {seconds:.1f} s; from now on it is "
                 "taken from numba's cache",
