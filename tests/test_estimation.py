@@ -244,14 +244,16 @@ class Found:
     stderr: np.ndarray
     covered: np.ndarray
 
-    def check(self):
+    def check(self, *, cautious=False):
         n = len(self.errors)
         # Unbiased: the mean error is within four standard errors of the mean.
         bias = self.errors.mean(axis=0) / stats.sem(self.errors, axis=0)
         assert np.abs(bias).max() < 4
         z = self.errors / self.stderr
-        assert np.abs(z.std(axis=0, ddof=1) - 1).max() < 4 / np.sqrt(2 * (n - 1))
-        assert 0.93 <= self.covered.mean() <= 0.97
+        spread = z.std(axis=0, ddof=1)
+        assert spread.max() - 1 < 4 / np.sqrt(2 * (n - 1))
+        assert spread.min() > (0.5 if cautious else 1 - 4 / np.sqrt(2 * (n - 1)))
+        assert 0.93 <= self.covered.mean() <= (1.0 if cautious else 0.97)
 
 
 def simulated(game, n_runs, *, ms=(16,), n_draws=300, how=None, **design):
@@ -291,7 +293,8 @@ def test_values_are_unbiased_and_intervals_hold(how):
     assert [m in bands(16) - 1 for m in (16, 7, 10)] == [True, True, False]
     ms = (16, 7, 10) if how in ("balanced", "anchor") else (16,)
     for found in simulated(GAMES["mean"], 400, ms=ms, **CONFIGURATIONS[how]):
-        found.check()
+        # Two stages of few draws each, and an anchor fitted to either: errors are overstated.
+        found.check(cautious=how == "auto, balanced, anchor")
 
 
 @pytest.mark.parametrize("how", CONFIGURATIONS)
