@@ -15,7 +15,7 @@ from dshapley import estimation, valuation
 from dshapley.draws import Pilot
 from dshapley.estimation import CHAIN_EVERY, terms
 from dshapley.sizes import bands, power
-from records import REFERENCES, KnnGame, MeanGame, columns, plain_draws, record
+from records import GOLDEN, REFERENCES, KnnGame, MeanGame, columns, plain_draws, quantiles, record
 from test_neighbours import soft_knn
 
 # --- by hand
@@ -332,15 +332,33 @@ def test_a_stratified_estimate_is_unbiased_with_few_draws():
     assert abs(np.mean(found) - mean @ w) > 20 * stats.sem(found)  # what no weights would give
 
 
-def test_stratified_and_balanced_lower_the_variance():
-    """In the same draws, and with as many: 1/k weights leave much between the sizes."""
-    game = GAMES["knn"]
-    (plain,) = simulated(game, 200)
-    (stratified,) = simulated(game, 200, how={"stratified": True})
-    (balanced,) = simulated(game, 200, balanced=True)
-    # The ratio of two variances has an error of about sqrt(4 / 200) = 0.14 of itself.
-    assert (stratified.errors**2).mean() < 0.75 * (plain.errors**2).mean()
-    assert (balanced.errors**2).mean() < 0.75 * (plain.errors**2).mean()
+def test_what_lies_between_sizes_is_no_error_of_strata():
+    """Marginals of 1/k and noise: Var is (between + noise) / n, within the bands, or noise / n."""
+    rng, n, m, n_runs = np.random.default_rng(0), 200, 20, 600
+    w, mean = np.full(m, 1 / m), 1 / np.arange(1.0, m + 1)
+    found = []
+    for _ in range(n_runs):
+        sizes = [
+            quantiles(u, w) for u in (rng.random(n), (rng.random() + np.arange(n) * GOLDEN) % 1)
+        ]
+        gains = [mean[k - 1, np.newaxis] + 0.1 * rng.normal(size=(n, 1)) for k in sizes]
+        independent = plain_draws(sizes[0], gains[0], w)
+        balanced = plain_draws(sizes[1], gains[1], w, stratified=True)
+        bands_of = [(s.a, s.b) for s in terms(independent, stratified=True).strata[0]]
+        found.append(
+            [
+                ds.estimate(independent).values[0],
+                ds.estimate(independent, stratified=True).values[0],
+                ds.estimate(balanced).values[0],
+            ]
+        )
+    variance = np.var(found, axis=0, ddof=1) * n
+    within = sum((b - a) / m * mean[a - 1 : b - 1].var() for a, b in bands_of)
+    error = 4 * np.sqrt(2 / n_runs)
+    assert variance[0] == pytest.approx(mean.var() + 0.01, rel=error)
+    assert variance[1] == pytest.approx(within + 0.01, rel=error + 0.1)  # the counts vary too
+    assert within + 0.01 < 0.6 * (mean.var() + 0.01)
+    assert variance[2] == pytest.approx(0.01, rel=error + 0.2)
 
 
 # --- the anchor
