@@ -278,6 +278,7 @@ CONFIGURATIONS = {
     "stratified estimate": {"how": {"stratified": True}},
     "anchor": {"anchor": True, "n_draws": 500},
     "auto": {"weights": "auto"},
+    "auto, balanced": {"weights": "auto", "balanced": True},
     "auto, balanced, anchor": {
         "weights": "auto",
         "balanced": True,
