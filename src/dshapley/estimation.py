@@ -22,8 +22,9 @@ CHAIN_EVERY = 32
 
 _LEAST, _LEAST_BALANCED = 16, 8
 """The fewest draws that a stratum is expected to hold: so many that it is never found empty."""
-_ALIKE = 4
-"""Balanced draws whose sizes are next to each other, taken for draws of one size."""
+_ALIKE = 2
+"""Balanced draws whose sizes are next to each other, taken for draws of one size: as few as tell
+an error, since what differs between their sizes is none and would be counted as one."""
 _LEAST_FITTED = 6
 """The fewest draws, or chains, that a coefficient of the anchor is fitted to."""
 _PER_CONTROL = 8
