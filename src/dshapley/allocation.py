@@ -17,6 +17,9 @@ __all__ = ["Allocation", "Gain", "allocate", "gain"]
 
 _FLOOR = 0.1
 """The share of draws spread as 1/k and uniformly, whatever the pilot says: no size starves."""
+_EMPTY = 0.03
+"""The least share of draws with k = 1, where S is empty: all alike or nearly, so that a handful tell
+all there is, but until there is a handful they count as part of the next sizes, unlike them."""
 _SMALLEST = 4
 """Below this m there are too few sizes to tell apart."""
 
@@ -89,6 +92,7 @@ def allocate(draws: Draws) -> Allocation:
     best = spread / np.sqrt(seconds)
     floor = (power(m, 1.0) + 1 / m) / 2
     weights = (1 - _FLOOR) * best / best.sum() + _FLOOR * floor
+    weights[0] = max(weights[0], _EMPTY * weights.sum())
     return Allocation(weights / weights.sum(), spread, seconds, plain, unanchored)
 
 
