@@ -83,11 +83,12 @@ def cases(folder: Path | None) -> Iterator[Case]:
     order = np.random.default_rng(0).permutation(len(X))
     X, y = StandardScaler().fit_transform(X)[order], y[order]
     database = ds.Points(X[:400], y[:400])
-    yield Case("breast cancer", database, ds.Points(X[400:], y[400:]), database, 200, 12, 20_000, 6)
+    test = ds.Points(X[400:], y[400:])
+    yield Case("breast cancer", database, test, database, 200, 12, 20_000, 8)
     if folder is not None:
         database, test = adult(folder)
         Z, test = database.take(slice(0, 1000)), test.take(slice(0, 2000))
-        yield Case("Adult", database, test, Z, 1000, 50, 15_000, 3)
+        yield Case("Adult", database, test, Z, 1000, 50, 15_000, 5)
 
 
 def truth(case: Case, out: Path) -> ds.Valuation:
@@ -211,13 +212,7 @@ def predictions(case: Case, exact: ds.Valuation) -> None:
     """Half of the points predicted from the other half, beside the long run's values."""
     chosen = np.random.default_rng(0).random(len(case.Z)) < 0.5
     assert exact.draws is not None
-    draws = exact.draws.first(2000)
-    half = replace(
-        draws,
-        marginals=draws.marginals[:, chosen],
-        ids=draws.ids[chosen],
-        rows=draws.rows[chosen],
-    )
+    half = exact.draws.first(2000).points(chosen)
     valuation = ds.estimate(half, points=case.Z.take(chosen))
     guess = valuation.predict(case.Z.take(~chosen))
     truth = exact.values[~chosen]
@@ -256,6 +251,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", nargs="?", type=Path, help="holds adult.parquet")
     parser.add_argument("--out", type=Path, default=Path("docs/figures"))
+    parser.add_argument("--jobs", type=int, default=-1, help="runs at a time; -1: one a core")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     curves = {}
@@ -263,7 +259,7 @@ def main() -> None:
         exact = truth(case, options.out)
         slim = replace(exact, terms=None)
         jobs = [joblib.delayed(errors)(case, w, s, slim) for s in range(case.seeds) for w in WAYS]
-        rows = pd.concat(joblib.Parallel(n_jobs=-1)(jobs), ignore_index=True)
+        rows = pd.concat(joblib.Parallel(n_jobs=options.jobs)(jobs), ignore_index=True)
         curves[case.name] = averaged(rows)
         curves[case.name].to_csv(
             options.out / f"{case.name.replace(' ', '_')}.csv", index=False, float_format="%.4g"

@@ -110,6 +110,15 @@ class Draws:
         """Some of the draws."""
         return self.of({name: column[where] for name, column in self.columns().items()})
 
+    def points(self, chosen: NDArray[np.bool_]) -> Draws:
+        """The record of some of the points only: as if the others had not been valued."""
+        return replace(
+            self,
+            marginals=self.marginals[:, chosen],
+            ids=self.ids[chosen],
+            rows=self.rows[chosen],
+        )
+
     def columns(self) -> dict[str, Array]:
         """What there is of each draw, by name: a row a draw."""
         columns: dict[str, Array] = {"t": self.t, "k": self.k, "marginals": self.marginals}
