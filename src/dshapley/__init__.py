@@ -12,7 +12,17 @@ Valuation* (2020), with a standard error on every number.
 True
 """
 
-from dshapley import bounds, data_shapley, metrics, planning, profile, sizes, stopping
+from dshapley import (
+    bounds,
+    curves,
+    data_shapley,
+    datasets,
+    metrics,
+    planning,
+    profile,
+    sizes,
+    stopping,
+)
 from dshapley.api import value
 from dshapley.design import Design
 from dshapley.draws import Draws
@@ -44,7 +54,9 @@ __all__ = [
     "RunFolderError",
     "Valuation",
     "bounds",
+    "curves",
     "data_shapley",
+    "datasets",
     "estimate",
     "knn_values",
     "learner",
