@@ -158,3 +158,19 @@ def test_missing_values_need_an_estimator_that_takes_them(database, held_out, of
         ds.value(holes, database.y, model=LogisticRegression(), **options)
     pipeline = make_pipeline(SimpleImputer(), LogisticRegression())
     assert len(ds.value(holes, database.y, model=pipeline, **options)) == 6
+
+
+@pytest.mark.parametrize("change", [{"draws": "a"}, {"draws": 2.5}, {"seed": "a"}, {"seed": None}])
+def test_what_is_no_number_is_an_error_for_people(change):
+    data = labelled(20)
+    options = {"m": 5, "draws": 5, **change}
+    with pytest.raises(ds.InputError, match="whole number"):
+        ds.value(data.X, data.y, model=LogisticRegression(), test=data, **options)
+
+
+def test_points_that_cannot_be_predicted_are_refused_before_any_draw():
+    data = labelled(40)
+    gap = ds.Points(np.where(np.arange(80).reshape(40, 2) == 3, np.nan, data.X[:, :2]), data.y)
+    never = lambda draws, seconds: pytest.fail("a draw was made")  # noqa: E731
+    with pytest.raises(ds.InputError, match="NaN"):
+        ds.value(gap, model=HistGradientBoostingClassifier(), test=gap, m=5, p=0.5, until=never)

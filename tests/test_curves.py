@@ -105,7 +105,7 @@ def broken(S):
 
 
 def test_a_failing_potential_is_named():
-    with pytest.raises(ds.DrawError, match="U of the 30 points .* failed: no"):
+    with pytest.raises(ds.DrawError, match=r"U of the 30 points .* failed: no"):
         removal(broken, POINTS, WORTH, fractions=[0, 0.25])
 
 

@@ -1,12 +1,16 @@
 """Documentation that fails when it lies."""
 
+import importlib.util
+import json
 import re
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import typer
 
 from dshapley.cli import app
+from dshapley.experiments import NAMES, experiment
 from dshapley.metrics import METRICS
 from dshapley.models import MODELS
 
@@ -35,7 +39,7 @@ def test_the_readme_snippets_run_as_written(capsys):
     assert len(scope["draws"]) == 50
 
 
-@pytest.mark.parametrize("page", ["theory.md", "fast.md"])
+@pytest.mark.parametrize("page", ["theory.md", "fast.md", "datasets.md"])
 def test_the_examples_of_a_page_run_as_written(page):
     examples = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(), flags=re.S)
     assert examples
@@ -91,3 +95,19 @@ def test_files_named_in_theory_and_design_exist():
         re.findall(r"^ {4,6}([a-z_]+\.py) ", DESIGN, flags=re.M)
     ):
         assert list(source.rglob(name)), name
+
+
+def test_the_reproduction_page_says_what_the_files_say():
+    """Its tables are those of the JSON files, and every experiment has rows and a figure."""
+    spec = importlib.util.spec_from_file_location("tool", ROOT / "tools" / "reproduction.py")
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    text = (ROOT / "docs" / "reproduction.md").read_text()
+    assert tool.page(text) == text
+    for name in NAMES:
+        assert f"<!-- {name} -->" in text
+        rows = pd.read_csv(ROOT / "docs" / "reproduction" / f"{name}.csv")
+        kept = json.loads((ROOT / "docs" / "reproduction" / f"{name}.json").read_text())
+        verdicts = [(claim.text, claim.verdict) for claim in experiment(name).check(rows)]
+        assert verdicts == [(claim["text"], claim["verdict"]) for claim in kept["claims"]]
+        assert f"](reproduction/{name}.png)" in text

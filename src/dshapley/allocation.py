@@ -18,8 +18,9 @@ __all__ = ["Allocation", "Gain", "allocate", "gain"]
 _FLOOR = 0.1
 """The share of draws spread as 1/k and uniformly, whatever the pilot says: no size starves."""
 _EMPTY = 0.03
-"""The least share of draws with k = 1, where S is empty: all alike or nearly, so that a handful tell
-all there is, but until there is a handful they count as part of the next sizes, unlike them."""
+"""The least share of draws with k = 1, where S is empty: all alike or nearly, so that a handful
+tell all there is, but until there is a handful they count as part of the next sizes, unlike them.
+"""
 _SMALLEST = 4
 """Below this m there are too few sizes to tell apart."""
 

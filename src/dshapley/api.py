@@ -14,6 +14,7 @@ from dshapley.errors import InputError, warn
 from dshapley.metrics import Metric
 from dshapley.points import Array, Bundles, Points, as_points
 from dshapley.potentials import Way, potential
+from dshapley.regression import numbers
 from dshapley.runs import run
 from dshapley.stopping import StopRule, stop_rule
 from dshapley.valuation import Valuation, completed, estimate
@@ -127,6 +128,7 @@ def sampled(Z: Points | Bundles, p: float, seed: int) -> NDArray[np.bool_]:
         raise InputError("p: bundles cannot be predicted from one another; value all of them")
     if not isinstance(p, int | float | np.number) or not 0 < p < 1:
         raise InputError(f"p = {p}: the share of points to measure is above 0 and at most 1")
+    numbers(Z)  # an error now, not after the draws
     chosen = np.random.default_rng([seed, len(Z)]).random(len(Z)) < p
     if chosen.sum() < _FEWEST:
         raise InputError(

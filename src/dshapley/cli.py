@@ -7,7 +7,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -253,6 +253,60 @@ _DEMO_M = 100
 _DEMO_DRAWS = 1000
 
 
+@app.command()
+def reproduce(
+    name: Annotated[str, typer.Argument(help="An experiment of the paper, or all of them: all.")],
+    scale: Annotated[
+        str, typer.Option(help="smoke (seconds), small (minutes), or full: the paper's sizes.")
+    ] = "small",
+    out: Annotated[Path, typer.Option(help="The folder for rows, figures and claims.")] = Path(
+        "reproduction"
+    ),
+    table: Annotated[
+        Path | None, typer.Option(help="A table of yours in the place of physionet2012.")
+    ] = None,
+    target: Annotated[str | None, typer.Option(help="With --table: the column to predict.")] = None,
+    jobs: options.Jobs = -1,
+) -> None:
+    """Reproduce an experiment of the paper: rows, a figure, and whether its claims hold.
+
+    The same command goes on where it was stopped. The exit code is 1 where a claim fails.
+    """
+    with _for_people():
+        from dshapley.experiments import NAMES, experiment
+        from dshapley.experiments.reproduce import reproduce as reproduced
+        from dshapley.experiments.work import Work
+        from dshapley.report import print_claims
+
+        if (table is None) != (target is None):
+            raise InputError("--table FILE and --target COLUMN go together")
+        chosen = NAMES if name == "all" else (name,)
+        own = None if table is None or target is None else (table, target)
+        works = {n: Work(cast("Any", scale), out / "work" / n, None, _doing, own) for n in chosen}
+        minutes = sum(experiment(n).MINUTES[work.scale] for n, work in works.items())
+        print(f"about {_duration(minutes)} on two cores; Ctrl-C, and the same command goes on")
+        failed = False
+        for n, work in works.items():
+            with options.workers("loky", None, jobs):
+                found = reproduced(n, work, out)
+            print_claims(_console(), n, experiment(n), found.claims)
+            print(f"{n}: rows, figure and claims in {out / n}.csv, .png and .json")
+            failed |= any(claim.verdict == "fails" for claim in found.claims)
+        if failed:
+            raise typer.Exit(1)
+
+
+def _doing(text: str) -> None:
+    print(f"  {text}", file=sys.stderr)
+
+
+def _duration(minutes: float) -> str:
+    """A duration as a person would say it."""
+    if minutes < 1:
+        return f"{60 * minutes:.0f} seconds"
+    return f"{minutes:.0f} minutes" if minutes < 120 else f"{minutes / 60:.0f} hours"
+
+
 @contextlib.contextmanager
 def _for_people() -> Iterator[None]:
     """Errors as one line on standard error and exit code 2; warnings as notices."""
@@ -264,6 +318,9 @@ def _for_people() -> Iterator[None]:
             yield
         except Interrupted as stop:
             print(f"stopped: {stop}", file=sys.stderr)
+            raise typer.Exit(130) from None
+        except KeyboardInterrupt:
+            print("stopped", file=sys.stderr)
             raise typer.Exit(130) from None
         except DShapleyError as error:
             print(f"error: {error}", file=sys.stderr)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dshapley.errors import DrawError, InputError
+from dshapley.errors import DrawError, InputError, is_whole
 from dshapley.points import Floats, Points
 from dshapley.potentials import Potential, check_points
 from dshapley.valuation import Valuation
@@ -168,7 +168,7 @@ def _orders(points: Points, values: Any, first: First, repeats: int, seed: int) 
         raise InputError(f"the value of point {np.flatnonzero(~np.isfinite(numbers))[0]} is NaN")
     if first not in ("highest", "lowest"):
         raise InputError(f"first = {first!r}: those of 'highest' or of 'lowest' value")
-    if repeats < 0 or int(repeats) != repeats:
+    if not is_whole(repeats, least=0):
         raise InputError(f"repeats = {repeats}: a number of random orders, 0 or more")
     rng = np.random.default_rng(seed)
     ties = rng.permutation(len(points))

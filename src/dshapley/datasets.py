@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dshapley.errors import InputError, nearest
+from dshapley.errors import InputError, is_whole, nearest
 from dshapley.points import Array, Points
 from dshapley.sources import SOURCES, arrays, frame
 from dshapley.tables import prepare
@@ -89,7 +89,7 @@ def load(
     [28, 21, 36]
     """
     _check_name(name)
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+    if not is_whole(seed, least=0):
         raise InputError(f"seed = {seed!r}: a seed is a whole number, 0 or more")
     if encode is not None and encode not in _ENCODINGS:
         raise InputError(f"unknown encoding {encode!r}; {nearest(encode, _ENCODINGS)}")
@@ -204,7 +204,7 @@ def _parts(
     """
     for option, size in zip(("n_database", "n_test", "n_heldout"), asked, strict=True):
         least = 0 if option == "n_heldout" else 1
-        if size is not None and (not isinstance(size, int | np.integer) or size < least):
+        if size is not None and not is_whole(size, least=least):
             raise InputError(f"{option} = {size!r}: give a whole number of rows, {least} or more")
     database, test, heldout = (
         int(default * len(first)) if default < 1 else int(default) for default in usual

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dshapley.errors import InputError
+from dshapley.errors import InputError, is_whole
 from dshapley.points import Floats, Points
 from dshapley.sizes import as_weights, power
 
@@ -74,12 +74,12 @@ class Design:
     def __post_init__(self) -> None:
         if len(self.database) == 0:
             raise InputError("the database has no rows")
-        if self.seed < 0 or int(self.seed) != self.seed:
+        if not is_whole(self.seed, least=0):
             raise InputError(f"seed = {self.seed}: a seed is a whole number, 0 or more")
         for name in ("stratified", "anchor"):
             if not isinstance(getattr(self, name), bool | np.bool_):
                 raise InputError(f"{name} = {getattr(self, name)!r}: it is True or False")
-        if int(self.pilot) != self.pilot or self.pilot < 20:
+        if not is_whole(self.pilot, least=20):
             raise InputError(f"pilot = {self.pilot}: a pilot takes 20 draws or more")
         auto = isinstance(self.weights, str) and self.weights == "auto"
         weights = power(self.m, 1.0) if auto else as_weights(self.weights, self.m)

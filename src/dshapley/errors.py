@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import math
 import sys
 import warnings
 from collections.abc import Iterable
+from numbers import Real
+from typing import Any
 
 __all__ = [
     "DShapleyError",
@@ -14,7 +17,9 @@ __all__ = [
     "FitError",
     "InputError",
     "RunFolderError",
+    "is_whole",
     "nearest",
+    "warn",
 ]
 
 
@@ -48,6 +53,15 @@ def warn(message: str) -> None:
     while sys._getframe(level - 1).f_globals.get("__name__", "").partition(".")[0] == __package__:
         level += 1
     warnings.warn(message, DShapleyWarning, stacklevel=level)
+
+
+def is_whole(value: Any, *, least: int) -> bool:
+    """Whether this is a whole number, and at least so large.
+
+    >>> is_whole(3.0, least=1), is_whole("3", least=1), is_whole(-1, least=0)
+    (True, False, False)
+    """
+    return isinstance(value, Real) and math.isfinite(value) and value % 1 == 0 and value >= least
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

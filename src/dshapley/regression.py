@@ -25,6 +25,7 @@ __all__ = [
     "folds_of",
     "held_out",
     "nearest",
+    "numbers",
 ]
 
 FAMILIES = ("nearest", "ridge", "kernel_ridge", "forest")
@@ -61,7 +62,7 @@ class Features:
 
     @classmethod
     def of(cls, Z: Points) -> Features:
-        X, y, classes = _numbers(Z), Z.y, None
+        X, y, classes = numbers(Z), Z.y, None
         if y is not None and (y.dtype.kind in "USb" or _few_whole(y)):
             classes, y = np.unique(y, return_inverse=True)
         centre, scale = X.mean(axis=0), _spread(X)
@@ -93,7 +94,7 @@ class Features:
         if (Z.y is None) != (self.y is None):
             raise InputError("points: give labels if the fitted points have them, and only then")
         d = len(self.columns)
-        X = (_numbers(Z) - self.centre[:d]) / self.scale[:d]
+        X = (numbers(Z) - self.centre[:d]) / self.scale[:d]
         codes = np.zeros(len(Z), dtype=np.intp)
         if Z.y is None:
             return X, codes
@@ -121,7 +122,8 @@ class Features:
         return np.stack(columns, axis=1).astype(np.float64)
 
 
-def _numbers(Z: Points) -> Floats:
+def numbers(Z: Points) -> Floats:
+    """X as floats; an error for people where a regression could not use it."""
     try:
         X = np.asarray(Z.X, dtype=np.float64)
     except (TypeError, ValueError) as error:

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-__all__ = ["number", "print_plans", "print_prediction", "print_valuation"]
+    from dshapley.experiments import Experiment
+    from dshapley.experiments.work import Claim
+
+__all__ = ["number", "print_claims", "print_plans", "print_prediction", "print_valuation"]
 
 _CONFIDENCE = 0.95
 _FEW = 30
@@ -49,6 +52,24 @@ def number(value: float, stderr: float) -> tuple[str, str]:
     decimals = 1 - size
     shown = (f"{round(x, decimals) + 0.0:.{max(decimals, 0)}f}" for x in (value, stderr))
     return next(shown), next(shown)
+
+
+def print_claims(
+    console: Console, name: str, experiment: Experiment, claims: Sequence[Claim]
+) -> None:
+    """What the paper says, and each claim as an inequality with its interval."""
+    from rich.table import Table
+
+    console.print(f"{name}: {experiment.TITLE}\nThe paper: {experiment.PAPER}", highlight=False)
+    table = Table(box=None, pad_edge=False)
+    for heading, side in (("claim", "left"), ("by", "right"), ("95 % interval", "right")):
+        table.add_column(heading, justify=side)  # type: ignore[arg-type]
+    table.add_column("")
+    for claim in claims:
+        by, _ = number(claim.by, (claim.high - claim.low) / 4)
+        ends = (number(end, (claim.high - claim.low) / 4)[0] for end in (claim.low, claim.high))
+        table.add_row(claim.text, by, " to ".join(ends), claim.verdict)
+    console.print(table, highlight=False)
 
 
 def print_valuation(

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dshapley.errors import InputError
+from dshapley.errors import InputError, is_whole
 from dshapley.points import Array, Floats
 
 __all__ = [
@@ -156,11 +156,6 @@ def _named(name: str, m: int) -> Floats:
 
 def whole_number(m: Any) -> int:
     """A data set size as an int; an error for people where it is none."""
-    if (
-        not isinstance(m, int | float | np.integer | np.floating)
-        or not np.isfinite(m)
-        or int(m) != m
-        or m < 1
-    ):
+    if not is_whole(m, least=1):
         raise InputError(f"m = {m}: the data set size must be a whole number, 1 or more")
     return int(m)

@@ -15,7 +15,7 @@ from typing import TypeAlias
 import numpy as np
 
 from dshapley.draws import Draws
-from dshapley.errors import InputError
+from dshapley.errors import InputError, is_whole
 from dshapley.uncertainty import anytime_quantile, check_confidence
 from dshapley.valuation import estimate
 
@@ -31,7 +31,7 @@ class FixedDraws:
     n: int
 
     def __post_init__(self) -> None:
-        if int(self.n) != self.n or self.n < 1:
+        if not is_whole(self.n, least=1):
             raise InputError(f"draws = {self.n}: the number of draws is a whole number, 1 or more")
 
     def __call__(self, draws: Draws, seconds: float) -> bool:

@@ -1,0 +1,54 @@
+"""The paper's experiments, one file a figure.
+
+Each has `run(scale)`, which returns rows of a data frame, `plot(rows)`, a matplotlib figure, and
+`check(rows)`, the paper's claims as inequalities with error bars.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Protocol, cast
+
+from dshapley.errors import InputError, nearest
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from dshapley.experiments.work import Claim, Rows, Scale, Work
+
+__all__ = ["NAMES", "Experiment", "experiment"]
+
+NAMES = ("figure1", "figure2", "supplement1", "cifar10", "cost", "mislabelled")
+
+
+class Experiment(Protocol):
+    """What a file of an experiment has."""
+
+    TITLE: str
+    PAPER: str
+    """What the paper says."""
+    MINUTES: dict[Scale, float]
+    """How long each scale takes on two cores, as measured; `full` is extrapolated."""
+
+    def run(self, scale: Scale | Work) -> Rows:
+        """The rows behind the figure."""
+        ...
+
+    def plot(self, rows: Rows) -> Figure:
+        """The figure."""
+        ...
+
+    def check(self, rows: Rows) -> list[Claim]:
+        """The paper's claims, and whether they hold."""
+        ...
+
+
+def experiment(name: str) -> Experiment:
+    """The experiment of this name.
+
+    >>> experiment("figure1").TITLE
+    'Point removal, logistic regression'
+    """
+    if name not in NAMES:
+        raise InputError(f"unknown experiment {name!r}: {nearest(name, [*NAMES, 'all'])}")
+    return cast("Experiment", importlib.import_module(f"dshapley.experiments.{name}"))

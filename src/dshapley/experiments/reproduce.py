@@ -1,0 +1,55 @@
+"""Run an experiment; write its rows, its figure and what became of the paper's claims."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import dshapley
+from dshapley.experiments import experiment
+from dshapley.experiments.work import Claim, Rows, Work
+from dshapley.store import write_atomically
+
+__all__ = ["Reproduced", "reproduce"]
+
+
+@dataclass(frozen=True, eq=False)
+class Reproduced:
+    """What came of an experiment."""
+
+    name: str
+    rows: Rows
+    claims: list[Claim]
+    seconds: float
+
+
+def reproduce(name: str, work: Work, out: Path) -> Reproduced:
+    """Run an experiment and write NAME.csv, NAME.png and NAME.json to `out`.
+
+    What is finished is kept in the work's folder, and the same call goes on from there; `seconds`
+    is the time of all calls together.
+    """
+    paper = experiment(name)
+    out.mkdir(parents=True, exist_ok=True)
+    with work.timed() as spent:
+        rows = paper.run(work)
+        seconds = spent()
+    claims = paper.check(rows)
+    figure = paper.plot(rows)
+    write_atomically(
+        out / f"{name}.csv", lambda file: rows.to_csv(file, index=False, float_format="%.6g")
+    )
+    write_atomically(out / f"{name}.png", lambda file: figure.savefig(file, dpi=100, format="png"))
+    about = {
+        "experiment": name,
+        "title": paper.TITLE,
+        "paper": paper.PAPER,
+        "command": f"dshapley reproduce {name} --scale {work.scale}",
+        "dshapley": dshapley.__version__,
+        "seconds": round(seconds, 1),
+        "claims": [{**asdict(claim), "verdict": claim.verdict} for claim in claims],
+    }
+    text = json.dumps(about, indent=2) + "\n"
+    write_atomically(out / f"{name}.json", lambda file: file.write(text.encode()))
+    return Reproduced(name, rows, claims, seconds)

@@ -1,0 +1,172 @@
+"""A learning task, and the ways to value its points that the paper compares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+
+from dshapley.datasets import Dataset, divided, load
+from dshapley.design import Design
+from dshapley.draws import Draws
+from dshapley.experiments.work import Work
+from dshapley.models import model_from_name
+from dshapley.points import Floats, Points
+from dshapley.potentials import ModelPotential, potential
+from dshapley.runs import run
+from dshapley.sizes import power
+from dshapley.tables import read_table
+from dshapley.valuation import completed, estimate
+
+__all__ = [
+    "ALGORITHM_1",
+    "INTERPOLATION",
+    "WEIGHTED",
+    "Task",
+    "Valued",
+    "exponent",
+    "valued",
+    "with_own_table",
+]
+
+ALGORITHM_1, WEIGHTED, INTERPOLATION = "Algorithm 1", "weighted sampling", "interpolation"
+
+
+@dataclass(frozen=True)
+class Task:
+    """A data set, a model, and sizes: of sets to value for, of points to value, of test sets."""
+
+    data: str
+    model: str
+    m: int
+    n_points: int
+    n_test: int
+    n_heldout: int
+    n_database: int | None = None
+    table: tuple[str, str] | None = None
+    """A file and its target, where the data is not one of `dshapley.datasets`."""
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return f"{self.data}, {self.model}"
+
+    @cached_property
+    def dataset(self) -> Dataset:
+        """Database, test set and held-out rows."""
+        sizes = {
+            "n_database": self.n_database,
+            "n_test": self.n_test,
+            "n_heldout": self.n_heldout,
+        }
+        if self.table is None:
+            return load(self.data, **sizes)
+        path, target = self.table
+        return divided(read_table(path), target=target, name=self.data, **sizes)
+
+    @property
+    def estimator(self) -> Any:
+        """The model."""
+        if self.model == "random forest":
+            from sklearn.ensemble import RandomForestClassifier
+
+            return RandomForestClassifier(n_estimators=20, random_state=0)
+        return model_from_name(self.model.replace(" ", "_"), "classification")
+
+    @property
+    def U(self) -> ModelPotential:
+        """What values are found on: accuracy on the test set."""
+        return potential(self.estimator, test=self.dataset.test)
+
+    @property
+    def heldout_U(self) -> ModelPotential:
+        """What values are judged on: accuracy on rows that they never saw."""
+        return potential(self.estimator, test=self.dataset.heldout)
+
+    @cached_property
+    def Z(self) -> Points:
+        """The points to value: the first of the database, which is in random order."""
+        return self.dataset.database.take(slice(0, self.n_points))
+
+    def training_sets(self, n: int) -> list[np.ndarray[Any, Any]]:
+        """Z in n disjoint parts of one size: which points each holds."""
+        size = len(self.Z) // n
+        return [np.arange(i * size, (i + 1) * size) for i in range(n)]
+
+    def draws(self, work: Work, n: int, *, seed: int, weights: Any = "uniform") -> Draws:
+        """So many draws of the values."""
+        design = Design(self.dataset.database, self.m, weights, seed=seed)
+        store = work.runs(self.name, seed, str(weights), repr(self))
+        return run(self.U, design, self.Z, until=n, store=store, n_jobs=work.n_jobs)
+
+
+@dataclass(frozen=True, eq=False)
+class Valued:
+    """The values that one way found."""
+
+    way: str
+    cost: float
+    """What training took, as a share of Algorithm 1's: the time of a fit taken for proportional
+    to the size of the set, as in the paper."""
+    values: Floats
+
+
+def valued(
+    task: Task,
+    work: Work,
+    *,
+    draws: int,
+    costs: Sequence[float],
+    shares: Sequence[float],
+    seed: int = 0,
+) -> Iterator[Valued]:
+    """The values by Algorithm 1, by weighted sampling at some costs, by interpolation at some p.
+
+    Weighted sampling takes as many draws with weights k^-a, a such that their sets are smaller on
+    average by the cost. Interpolation is that of Algorithm 1's own draws: those of a share p of
+    the points are used, and the others' are not looked at.
+    """
+    work.say(f"{task.name}: {ALGORITHM_1}")
+    baseline = task.draws(work, draws, seed=seed)
+    yield Valued(ALGORITHM_1, 1.0, estimate(baseline).values)
+    for cost in costs:
+        work.say(f"{task.name}: {WEIGHTED}, {cost:.0%} of the cost")
+        a = exponent(task.m, cost)
+        record = task.draws(work, draws, seed=seed + 1, weights=power(task.m, a))
+        spent = float(record.k.sum() / baseline.k.sum())
+        yield Valued(WEIGHTED, spent, estimate(record).values)
+    for p in shares:
+        work.say(f"{task.name}: {INTERPOLATION}, p = {p:g}")
+        chosen = np.zeros(len(task.Z), dtype=bool)
+        some = np.random.default_rng([seed, len(task.Z)]).permutation(len(task.Z))
+        chosen[some[: max(10, round(p * len(task.Z)))]] = True
+        measured = estimate(baseline.points(chosen), points=task.Z.take(chosen))
+        yield Valued(
+            INTERPOLATION, float(chosen.mean()), completed(measured, task.Z, chosen).values
+        )
+
+
+def with_own_table(task: Task, work: Work) -> Task:
+    """The task with the table of one's own that is to stand in the place of physionet2012."""
+    if work.table is None or task.data != "physionet2012":
+        return task
+    path, target = work.table
+    return replace(task, data=path.stem, table=(str(path.resolve()), target))
+
+
+def exponent(m: int, cost: float) -> float:
+    """The a for which sets of size weights k^-a are on average `cost` as large as uniform ones.
+
+    >>> round(exponent(1000, 0.1), 2)
+    1.33
+    """
+
+    def excess(a: float) -> float:
+        sizes = np.arange(1, m + 1)
+        return float(np.log(power(m, a) @ sizes / (cost * sizes.mean())))
+
+    return float(brentq(excess, 0.0, 10.0))

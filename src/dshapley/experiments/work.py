@@ -1,0 +1,132 @@
+"""What experiments share: the scale and folder they work in, and claims with error bars."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, TypeVar
+
+import numpy as np
+from scipy import stats
+
+from dshapley.errors import InputError
+from dshapley.points import Floats
+from dshapley.store import write_atomically
+
+__all__ = ["SCALES", "Claim", "Rows", "Scale", "Work"]
+
+Rows: TypeAlias = Any
+"""A pandas data frame, one row an observation. Its stubs take a column or a group for anything."""
+
+Scale: TypeAlias = Literal["smoke", "small", "full"]
+SCALES: tuple[Scale, ...] = ("smoke", "small", "full")
+
+T = TypeVar("T")
+
+Verdict: TypeAlias = Literal["holds", "not shown", "fails"]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """An inequality: by how much it holds, and the 95 % interval of that."""
+
+    text: str
+    by: float
+    """Above 0 where the inequality holds."""
+    low: float
+    high: float
+
+    @staticmethod
+    def of(text: str, samples: Floats) -> Claim:
+        """From repetitions of the experiment: the mean, and Student's interval.
+
+        >>> Claim.of("a > b", np.array([1.0, 1.2, 0.9])).verdict
+        'holds'
+        """
+        samples = np.asarray(samples, dtype=float)
+        error = stats.sem(samples) * stats.t.ppf(0.975, len(samples) - 1)
+        by = float(samples.mean())
+        return Claim(text, by, by - float(error), by + float(error))
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the interval lies above 0, below, or holds it."""
+        if self.low > 0:
+            return "holds"
+        return "fails" if self.high < 0 else "not shown"
+
+
+@dataclass(frozen=True)
+class Work:
+    """Where an experiment is done, and how large.
+
+    Whatever is finished is kept in `folder`, so that an interrupted experiment goes on where it
+    stopped; without a folder nothing is kept.
+    """
+
+    scale: Scale
+    folder: Path | None = None
+    n_jobs: int | None = None
+    say: Callable[[str], object] = lambda _: None
+    """Told what is being done."""
+    table: tuple[Path, str] | None = None
+    """A table of one's own and its target, in the place of physionet2012."""
+
+    def __post_init__(self) -> None:
+        if self.scale not in SCALES:
+            raise InputError(f"unknown scale {self.scale!r}: use one of {', '.join(SCALES)}")
+
+    def runs(self, *key: object) -> Path | None:
+        """The run folder of this name."""
+        return None if self.folder is None else self.folder / "runs" / _name(key)
+
+    def rows(self, make: Callable[[], Rows], *key: object) -> Rows:
+        """What `make` returns, or returned when it was asked for the same `key` before."""
+        import pandas as pd
+
+        if self.folder is None:
+            return make()
+        path = self.folder / "parts" / f"{_name(key)}.parquet"
+        if path.exists():
+            return pd.read_parquet(path)
+        found = make()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, lambda file: found.to_parquet(file, index=False))
+        return found
+
+    @contextlib.contextmanager
+    def timed(self) -> Iterator[Callable[[], float]]:
+        """How long the work has taken, in this call and those before it that were stopped."""
+        path = None if self.folder is None else self.folder / "seconds"
+        before = float(path.read_text()) if path is not None and path.exists() else 0.0
+        started = time.monotonic()
+
+        def spent() -> float:
+            return before + time.monotonic() - started
+
+        try:
+            yield spent
+        finally:
+            if path is not None and path.parent.is_dir():
+                text = f"{spent():.1f}\n".encode()
+                write_atomically(path, lambda file: file.write(text))
+
+    @staticmethod
+    def of(scale: Scale | Work) -> Work:
+        """Work at a scale; nothing is kept."""
+        return scale if isinstance(scale, Work) else Work(scale)
+
+    def choose(self, settings: Mapping[Scale, T]) -> T:
+        """The settings for this scale."""
+        return settings[self.scale]
+
+
+def _name(key: tuple[object, ...]) -> str:
+    """A name for a file: readable at first, and a digest of all of it."""
+    words = " ".join(str(part) for part in key if isinstance(part, str | int | float))
+    plain = "".join(c if c.isalnum() else "-" for c in words)[:60].strip("-")
+    return f"{plain}-{hashlib.blake2b(repr(key).encode(), digest_size=6).hexdigest()}"

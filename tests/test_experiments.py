@@ -1,0 +1,217 @@
+"""The experiments: their frame, and that each runs, is kept, is drawn, and can fail."""
+
+import json
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import dshapley as ds
+from dshapley.cli import app
+from dshapley.experiments import NAMES, experiment, figure1, figure2, supplement1
+from dshapley.experiments.reproduce import reproduce
+from dshapley.experiments.tasks import ALGORITHM_1, INTERPOLATION, WEIGHTED, Task, exponent, valued
+from dshapley.experiments.work import SCALES, Claim, Work
+from dshapley.sizes import power
+
+# --- the frame
+
+
+@pytest.mark.parametrize(
+    ("samples", "verdict"),
+    [([1.0, 1.1, 0.9], "holds"), ([-1.0, -1.1, -0.9], "fails"), ([1.0, -1.0, 0.5], "not shown")],
+)
+def test_a_claim_is_judged_by_its_interval(samples, verdict):
+    claim = Claim.of("a > b", np.array(samples))
+    assert claim.verdict == verdict
+    assert claim.by == pytest.approx(np.mean(samples))
+
+
+def test_the_interval_of_a_claim_is_students():
+    rng = np.random.default_rng(0)
+    found = [Claim.of("", rng.normal(0.3, 1, size=5)) for _ in range(2000)]
+    held = np.mean([claim.low <= 0.3 <= claim.high for claim in found])
+    assert abs(held - 0.95) < 4 * np.sqrt(0.95 * 0.05 / 2000)
+
+
+def test_work_is_kept_and_told_apart(tmp_path):
+    work = Work("smoke", tmp_path)
+    calls = []
+
+    def make():
+        calls.append(1)
+        return pd.DataFrame({"x": [1.5]})
+
+    first, again = work.rows(make, "a", 1), work.rows(make, "a", 1)
+    pd.testing.assert_frame_equal(first, again)
+    assert len(calls) == 1
+    work.rows(make, "a", 2)
+    assert len(calls) == 2
+    assert work.runs("a", 1) != work.runs("a", 2)
+    assert Work("smoke").runs("a") is None
+
+
+def stopped_after(seconds):
+    time.sleep(seconds)
+    raise KeyboardInterrupt
+
+
+def test_the_time_of_work_that_was_stopped_counts(tmp_path):
+    work = Work("smoke", tmp_path)
+    with pytest.raises(KeyboardInterrupt), work.timed():
+        stopped_after(0.2)
+    with work.timed() as spent:
+        assert spent() > 0.15
+
+
+def test_every_experiment_says_what_it_is():
+    for name in NAMES:
+        found = experiment(name)
+        assert found.TITLE
+        assert len(found.PAPER) > 40
+        assert set(found.MINUTES) == set(SCALES)
+    assert sum(experiment(name).MINUTES["small"] for name in NAMES) < 30
+
+
+@pytest.mark.parametrize("cost", [0.5, 0.1, 0.02])
+def test_weights_of_a_cost(cost):
+    sizes = np.arange(1, 501)
+    assert power(500, exponent(500, cost)) @ sizes == pytest.approx(cost * sizes.mean())
+
+
+def test_interpolation_is_that_of_some_of_the_points_alone():
+    """What is predicted must not have been measured: other marginals, same prediction."""
+    task = Task("breast_cancer", "knn", m=20, n_points=60, n_test=50, n_heldout=50)
+    ways = list(valued(task, Work("smoke"), draws=40, costs=(0.2,), shares=(0.5,)))
+    assert [way.way for way in ways] == [ALGORITHM_1, WEIGHTED, INTERPOLATION]
+    assert [round(way.cost, 1) for way in ways] == [1.0, pytest.approx(0.2, abs=0.15), 0.5]
+    same = ways[0].values == ways[2].values
+    assert same.sum() == 30
+    assert 0 < np.corrcoef(ways[0].values[~same], ways[2].values[~same])[0, 1] < 1
+
+
+# --- the figures
+
+
+@pytest.fixture(scope="module")
+def removed(tmp_path_factory):
+    out = tmp_path_factory.mktemp("reproduction")
+    work = Work("smoke", out / "work" / "figure1")  # where the command looks
+    return figure1.run(work), work, out
+
+
+def test_figure1_runs_and_goes_on(removed):
+    rows, work, _ = removed
+    assert set(rows.data) == {"adult_sample", "breast_cancer"}
+    assert set(rows.way) == {"random", ALGORITHM_1, WEIGHTED, INTERPOLATION}
+    assert rows.accuracy.between(0, 1).all()
+    at_first = rows[rows.fraction == 0].groupby(["data", "set"]).accuracy
+    assert (at_first.max() - at_first.min()).max() < 1e-12  # with nothing removed all are alike
+    pd.testing.assert_frame_equal(figure1.run(work), rows)
+
+
+def test_claims_of_removal_can_fail(removed):
+    rows = removed[0]
+    rng = np.random.default_rng(0)
+    doctored = rows.copy()
+    by_value = doctored.way != "random"
+    noise = rng.normal(0, 1e-3, len(rows))
+    for sign, verdict in ((-1, "holds"), (1, "fails")):
+        doctored["accuracy"] = 0.8 + noise + sign * 0.1 * by_value * doctored.fraction
+        hurts = [claim for claim in figure1.check(doctored) if "hurts more" in claim.text]
+        assert len(hurts) == 6
+        assert {claim.verdict for claim in hurts} == {verdict}
+    doctored["accuracy"] = 0.8 + noise - 0.1 * (doctored.way == ALGORITHM_1) * doctored.fraction
+    tracks = [claim for claim in figure1.check(doctored) if "at least" in claim.text]
+    assert {claim.verdict for claim in tracks} == {"fails"}
+
+
+def test_figure1_is_drawn(removed):
+    figure = figure1.plot(removed[0])
+    assert len(figure.axes) == 4
+    for axis in figure.axes:
+        assert axis.get_xlabel()
+        assert axis.get_title()
+        assert len(axis.lines) == 3
+
+
+def test_supplement1_runs():
+    rows = supplement1.run("smoke")
+    assert len(rows.groupby(["data", "model"])) == 4
+    assert len(supplement1.check(rows)) == 4 * 5
+    assert len(supplement1.plot(rows).axes) == 8
+
+
+def test_figure2_runs_and_can_fail():
+    rows = figure2.run("smoke")
+    assert rows.r2.between(0, 1).all()
+    assert (rows.stderr > 0).all()
+    assert figure2.OURS in set(rows.way)
+    assert all(axis.get_title() for axis in figure2.plot(rows).axes[:2])
+    rising, falling = (rows.assign(r2=0.5 + s * 0.4 * rows.cost, stderr=0.01) for s in (1, -1))
+    assert {claim.verdict for claim in figure2.check(rising)} == {"holds"}
+    assert {claim.verdict for claim in figure2.check(falling)} == {"fails"}
+
+
+# --- the command
+
+
+def test_reproduce_writes_rows_figure_and_claims(removed, tmp_path):
+    found = reproduce("figure1", removed[1], tmp_path)
+    about = json.loads((tmp_path / "figure1.json").read_text())
+    assert [claim["text"] for claim in about["claims"]] == [c.text for c in found.claims]
+    assert len(pd.read_csv(tmp_path / "figure1.csv")) == len(found.rows) == len(removed[0])
+    assert (tmp_path / "figure1.png").read_bytes().startswith(b"\x89PNG")
+
+
+def reproduced(*arguments):
+    return CliRunner().invoke(app, ["reproduce", *map(str, arguments)])
+
+
+def test_the_command_says_how_long_and_what_came_of_it(removed):
+    out = removed[2]
+    result = reproduced("figure1", "--scale", "smoke", "--out", out, "--jobs", 1)
+    assert result.exit_code in (0, 1), result.output
+    assert "on two cores" in result.output.splitlines()[0]
+    assert "hurts more than random removal" in " ".join(result.output.split())
+    assert (out / "figure1.csv").exists()
+
+
+def test_a_claim_that_fails_is_exit_code_1(tmp_path, monkeypatch):
+    monkeypatch.setattr(figure1, "check", lambda rows: [Claim("never", -1.0, -2.0, -0.5)])
+    monkeypatch.setattr(figure1, "run", lambda work: pd.DataFrame({"x": [1]}))
+    monkeypatch.setattr(figure1, "plot", lambda rows: figure2.new_figure(1, 1)[0])
+    result = reproduced("figure1", "--scale", "smoke", "--out", tmp_path)
+    assert result.exit_code == 1
+    assert "fails" in result.output
+
+
+def test_a_table_of_ones_own_takes_the_place_of_the_medical_one(tmp_path):
+    table = ds.datasets.adult_sample().head(400)
+    table.to_csv(tmp_path / "mine.csv", index=False)
+    from dshapley.experiments.tasks import with_own_table
+
+    medical = Task("physionet2012", "knn", m=20, n_points=40, n_test=60, n_heldout=60)
+    work = Work("smoke", table=(tmp_path / "mine.csv", "income"))
+    task = with_own_table(medical, work)
+    assert task.data == "mine"
+    assert len(task.dataset.test) == len(task.dataset.heldout) == 60
+    adult = Task("adult", "knn", m=20, n_points=40, n_test=60, n_heldout=60)
+    assert with_own_table(adult, work) is adult
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["figure9"], "unknown experiment 'figure9'"),
+        (["figure1", "--scale", "tiny"], "unknown scale 'tiny'"),
+        (["figure1", "--table", "x.csv"], "--target COLUMN go together"),
+        (["figure1", "--jobs", "0", "--scale", "smoke"], "--jobs 0"),
+    ],
+)
+def test_errors_are_for_people(arguments, message, tmp_path):
+    result = reproduced(*arguments, "--out", tmp_path / "out")
+    assert result.exit_code == 2
+    assert message in result.output
