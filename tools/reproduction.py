@@ -17,8 +17,12 @@ def table(name: str) -> str:
     about = json.loads((DOCS / "reproduction" / f"{name}.json").read_text())
     lines = ["| claim | by | 95 % interval | |", "| --- | ---: | ---: | --- |"]
     for claim in about["claims"]:
-        error = (claim["high"] - claim["low"]) / 4
-        by, low, high = (number(claim[key], error)[0] for key in ("by", "low", "high"))
+        ends = [claim[key] for key in ("by", "low", "high") if claim[key] is not None]
+        error = max(max(ends) - min(ends), 1e-12) / 4
+        by, low, high = (
+            "..." if claim[key] is None else number(claim[key], error)[0]
+            for key in ("by", "low", "high")
+        )
         lines.append(f"| {claim['text']} | {by} | {low} to {high} | {claim['verdict']} |")
     minutes = f"{about['seconds'] / 60:.1f} minutes" if about["seconds"] else ""
     return "\n".join([*lines, "", f"`{about['command']}`: {minutes} on two cores."])

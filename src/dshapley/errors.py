@@ -61,7 +61,9 @@ def is_whole(value: Any, *, least: int) -> bool:
     >>> is_whole(3.0, least=1), is_whole("3", least=1), is_whole(-1, least=0)
     (True, False, False)
     """
-    return isinstance(value, Real) and math.isfinite(value) and value % 1 == 0 and value >= least
+    if not isinstance(value, Real) or not math.isfinite(value):
+        return False
+    return float(value) % 1 == 0 and float(value) >= least
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -66,8 +66,12 @@ def print_claims(
         table.add_column(heading, justify=side)  # type: ignore[arg-type]
     table.add_column("")
     for claim in claims:
-        by, _ = number(claim.by, (claim.high - claim.low) / 4)
-        ends = (number(end, (claim.high - claim.low) / 4)[0] for end in (claim.low, claim.high))
+        known = [end for end in (claim.by, claim.low, claim.high) if math.isfinite(end)]
+        error = (max(known) - min(known)) / 4 if known else math.nan
+        by, *ends = (
+            number(end, error)[0] if math.isfinite(end) else "..."
+            for end in (claim.by, claim.low, claim.high)
+        )
         table.add_row(claim.text, by, " to ".join(ends), claim.verdict)
     console.print(table, highlight=False)
 

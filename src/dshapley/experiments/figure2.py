@@ -7,21 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dshapley.design import Design
 from dshapley.experiments.removing import smoke_tasks
 from dshapley.experiments.tasks import (
     ALGORITHM_1,
     INTERPOLATION,
     WEIGHTED,
     Task,
-    Valued,
     valued,
     with_own_table,
 )
 from dshapley.experiments.work import Claim, Rows, Scale, Work
 from dshapley.plots import new_figure
 from dshapley.points import Floats
-from dshapley.runs import run as run_draws
 from dshapley.valuation import estimate
 
 if TYPE_CHECKING:
@@ -34,9 +31,8 @@ PAPER = (
 )
 MINUTES: dict[Scale, float] = {"smoke": 0.3, "small": 6, "full": 400}
 
-OURS = "auto + balanced + anchor"
-"""Beyond the paper: docs/precision.md."""
 _BOOTSTRAPS = 400
+_TICKS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
 
 @dataclass(frozen=True)
@@ -89,28 +85,11 @@ def run(scale: Scale | Work) -> Rows:
             "shares": setting.shares,
         }
         # Of other draws than the values to recover: their errors have nothing in common.
-        found = [*valued(task, work, **options, seed=100), *_ours(task, work, setting)]
-        for way in found:
+        for way in valued(task, work, **options, seed=100):
             r2, samples = _r2(way.values, target)
             about = {"data": task.data, "model": task.model, "way": way.way, "cost": way.cost}
             rows.append({**about, "r2": r2, "stderr": samples.std(ddof=1)})
     return pd.DataFrame(rows)
-
-
-def _ours(task: Task, work: Work, setting: Setting) -> list[Valued]:
-    """What this package does by default for precision, stopped at some costs."""
-    work.say(f"{task.name}: {OURS}")
-    design = Design(task.dataset.database, task.m, "auto", 200, stratified=True, anchor=True)
-    store = work.runs(task.name, OURS, repr(task))
-    draws = run_draws(task.U, design, task.Z, until=setting.draws, store=store, n_jobs=work.n_jobs)
-    whole = setting.draws * (task.m + 1) / 2
-    spent = np.cumsum(draws.k) / whole
-    found = []
-    for cost in setting.costs:
-        n = int(np.searchsorted(spent, cost))
-        if 40 <= n < len(draws):
-            found.append(Valued(OURS, float(spent[n - 1]), estimate(draws.first(n)).values))
-    return [*found, Valued(OURS, float(spent[-1]), estimate(draws).values)]
 
 
 def _r2(values: Floats, target: Floats) -> tuple[float, Floats]:
@@ -148,10 +127,13 @@ def plot(rows: Rows) -> Figure:
     for ((data, model), here), axis in zip(tasks, axes.flat, strict=False):
         ceiling = here[here.way == ALGORITHM_1].r2.iloc[0]
         axis.axhline(ceiling, color="black", linewidth=1, label="Algorithm 1, other draws")
-        for way, marker in ((WEIGHTED, "o"), (INTERPOLATION, "s"), (OURS, "^")):
+        for way, marker in ((WEIGHTED, "o"), (INTERPOLATION, "s")):
             line = here[here.way == way].sort_values("cost")
             axis.errorbar(line.cost, line.r2, line.stderr, marker=marker, label=way, capsize=2)
-        axis.set(title=f"{data}, {model}", xscale="log", ylim=(0, 1.02), xlabel="share of the cost")
+        axis.set(title=f"{data}, {model}", xscale="log", xlim=(0.015, 1.1), ylim=(0, 1.02))
+        axis.set_xlabel("share of the cost")
+        axis.set_xticks(_TICKS, [f"{tick:.0%}" for tick in _TICKS])
+        axis.minorticks_off()
     for row in axes:
         row[0].set_ylabel("R2 with Algorithm 1's values")
     axes[0, 0].legend(fontsize=8)

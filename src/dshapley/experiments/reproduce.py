@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import dshapley
 from dshapley.experiments import experiment
@@ -48,8 +50,15 @@ def reproduce(name: str, work: Work, out: Path) -> Reproduced:
         "command": f"dshapley reproduce {name} --scale {work.scale}",
         "dshapley": dshapley.__version__,
         "seconds": round(seconds, 1),
-        "claims": [{**asdict(claim), "verdict": claim.verdict} for claim in claims],
+        "claims": [_as_json(claim) for claim in claims],
     }
-    text = json.dumps(about, indent=2) + "\n"
+    text = json.dumps(about, indent=2, allow_nan=False) + "\n"
     write_atomically(out / f"{name}.json", lambda file: file.write(text.encode()))
     return Reproduced(name, rows, claims, seconds)
+
+
+def _as_json(claim: Claim) -> dict[str, Any]:
+    """A claim with its verdict; ends that are infinite, which JSON does not know, are null."""
+    parts = {**asdict(claim), "verdict": claim.verdict}
+    infinite = (name for name in ("by", "low", "high") if not math.isfinite(parts[name]))
+    return parts | dict.fromkeys(infinite)

@@ -58,7 +58,7 @@ class Task:
     @cached_property
     def dataset(self) -> Dataset:
         """Database, test set and held-out rows."""
-        sizes = {
+        sizes: dict[str, Any] = {
             "n_database": self.n_database,
             "n_test": self.n_test,
             "n_heldout": self.n_heldout,
@@ -74,7 +74,7 @@ class Task:
         if self.model == "random forest":
             from sklearn.ensemble import RandomForestClassifier
 
-            return RandomForestClassifier(n_estimators=20, random_state=0)
+            return RandomForestClassifier(n_estimators=10, random_state=0)
         return model_from_name(self.model.replace(" ", "_"), "classification")
 
     @property
