@@ -25,7 +25,7 @@ SETTINGS: dict[Scale, Setting] = {
             Task(**_ADULT, m=1_000, n_points=1_600, n_test=2_000),
             Task(**_MEDICAL, m=500, n_points=1_600, n_test=500),
         ),
-        draws=300,
+        draws=600,
     ),
     # The paper's: database 40,000 and m = 5,000; 9,000 patients (7,000 here) and m = 1,000.
     "full": Setting(
