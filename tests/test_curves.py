@@ -127,11 +127,14 @@ def test_a_failing_potential_is_named():
     ("change", "message"),
     [
         ({"values": [1.0]}, "40 points, but values of shape"),
-        ({"values": [np.nan, *WORTH[1:]]}, "value of point 0 is NaN"),
+        ({"values": [np.nan, *WORTH[1:]]}, "value of point 0 is nan"),
         ({"first": "best"}, "'highest' or of 'lowest'"),
         ({"fractions": [0.5, 1.5]}, "numbers from 0 to 1"),
         ({"fractions": []}, "numbers from 0 to 1"),
+        ({"values": [np.inf, *WORTH[1:]]}, "value of point 0 is inf"),
+        ({"values": ["a"] * 40}, "a number for each point"),
         ({"repeats": -1}, "0 or more"),
+        ({"seed": -1}, "0 or more"),
     ],
 )
 def test_errors_are_for_people(change, message):
@@ -143,3 +146,28 @@ def test_errors_are_for_people(change, message):
 def test_no_points():
     with pytest.raises(ds.InputError, match="no points"):
         removal(total, NONE, [])
+
+
+def test_values_of_other_points_are_refused():
+    B = labelled(30)
+    U = ds.potential(LogisticRegression(), test=labelled(20, seed=1))
+    valuation = ds.estimate(ds.run(U, ds.Design(B, 10), B, until=5))
+    with pytest.raises(ds.InputError, match="other points"):
+        removal(U, B.take(np.arange(30)[::-1]), valuation)
+
+
+def test_bundles_and_what_is_no_number_are_refused():
+    with pytest.raises(ds.InputError, match="bundles"):
+        removal(total, ds.Bundles(POINTS, np.arange(40) // 2), WORTH)
+    with pytest.raises(ds.DrawError, match="is nan"):
+        removal(lambda S: float("nan"), POINTS, WORTH)
+    with pytest.raises(ds.InputError, match="no random order"):
+        _ = removal(total, POINTS, WORTH, repeats=0).gap
+
+
+def test_the_start_is_checked_too():
+    B, U = labelled(20), ds.potential(LogisticRegression(), test=labelled(20, seed=1))
+    with pytest.raises(ds.InputError, match="start"):
+        addition(U, ds.Points(B.X[:, :1], B.y), B, np.arange(20))
+    pair = removal(U, (B.X, B.y), np.arange(20), repeats=1)
+    assert pair.scores.tolist() == removal(U, B, np.arange(20), repeats=1).scores.tolist()

@@ -504,3 +504,20 @@ def test_the_real_tables_come_out_of_files_as_published(monkeypatch, name):
         lambda url: io.BytesIO(next(body for end, body in files.items() if url.endswith(end))),
     )
     assert sources.digest(sources.SOURCES[name].fetch()) == sources.SOURCES[name].digest
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"target": "nothing"}, "no column 'nothing'"),
+        ({"target": "age", "rows": lambda t: t.assign(age=range(len(t)))}, "2000 different values"),
+        ({"rows": lambda t: t.assign(income=1)}, "1 different values"),
+        ({"rows": lambda t: t.assign(income=t.income.where(t.index != 3))}, "missing in row 3"),
+        ({"seed": -1}, "whole number"),
+    ],
+)
+def test_a_table_of_ones_own_that_will_not_do(change, message):
+    options = {"target": "income", **change}
+    rows = options.pop("rows", lambda t: t)(datasets.adult_sample())
+    with pytest.raises(InputError, match=message):
+        datasets.divided(rows, **options)

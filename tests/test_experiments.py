@@ -1,6 +1,7 @@
 """The experiments: their frame, and that each runs, is kept, is drawn, and can fail."""
 
 import json
+import sys
 import time
 
 import numpy as np
@@ -11,8 +12,18 @@ from typer.testing import CliRunner
 import dshapley as ds
 from dshapley.cli import app
 from dshapley.experiments import NAMES, experiment, figure1, figure2, supplement1
+from dshapley.experiments.removing import WITHIN
 from dshapley.experiments.reproduce import reproduce
-from dshapley.experiments.tasks import ALGORITHM_1, INTERPOLATION, WEIGHTED, Task, exponent, valued
+from dshapley.experiments.tasks import (
+    ALGORITHM_1,
+    INTERPOLATION,
+    WEIGHTED,
+    Task,
+    exponent,
+    valued,
+    with_own_table,
+    within_classes,
+)
 from dshapley.experiments.work import SCALES, Claim, Work
 from dshapley.sizes import power
 
@@ -96,20 +107,29 @@ def test_interpolation_is_that_of_some_of_the_points_alone():
     assert 0 < np.corrcoef(ways[0].values[~same], ways[2].values[~same])[0, 1] < 1
 
 
+def test_within_classes_the_classes_go_at_one_pace():
+    y = np.array([0] * 6 + [1] * 3)
+    values = within_classes(np.arange(9.0), y)
+    order = np.argsort(-values)
+    assert sorted(y[order[:3]]) == [0, 0, 1]
+    assert sorted(y[order[:6]]) == [0, 0, 0, 0, 1, 1]
+    np.testing.assert_array_equal(np.argsort(values[:6]), np.arange(6))
+
+
 # --- the figures
 
 
 @pytest.fixture(scope="module")
 def removed(tmp_path_factory):
     out = tmp_path_factory.mktemp("reproduction")
-    work = Work("smoke", out / "work" / "figure1")  # where the command looks
+    work = Work("smoke", out / "work" / "smoke" / "figure1")  # where the command looks
     return figure1.run(work), work, out
 
 
 def test_figure1_runs_and_goes_on(removed):
     rows, work, _ = removed
     assert set(rows.data) == {"adult_sample", "breast_cancer"}
-    assert set(rows.way) == {"random", ALGORITHM_1, WEIGHTED, INTERPOLATION}
+    assert set(rows.way) == {"random", ALGORITHM_1, WITHIN, WEIGHTED, INTERPOLATION}
     assert rows.accuracy.between(0, 1).all()
     at_first = rows[rows.fraction == 0].groupby(["data", "set"]).accuracy
     assert (at_first.max() - at_first.min()).max() < 1e-12  # with nothing removed all are alike
@@ -125,7 +145,7 @@ def test_claims_of_removal_can_fail(removed):
     for sign, verdict in ((-1, "holds"), (1, "fails")):
         doctored["accuracy"] = 0.8 + noise + sign * 0.1 * by_value * doctored.fraction
         hurts = [claim for claim in figure1.check(doctored) if "hurts more" in claim.text]
-        assert len(hurts) == 6
+        assert len(hurts) == 8
         assert {claim.verdict for claim in hurts} == {verdict}
     doctored["accuracy"] = 0.8 + noise - 0.1 * (doctored.way == ALGORITHM_1) * doctored.fraction
     tracks = [claim for claim in figure1.check(doctored) if "at least" in claim.text]
@@ -138,23 +158,26 @@ def test_figure1_is_drawn(removed):
     for axis in figure.axes:
         assert axis.get_xlabel()
         assert axis.get_title()
-        assert len(axis.lines) == 3
+        assert len(axis.lines) == 5
 
 
 def test_supplement1_runs():
     rows = supplement1.run("smoke")
     assert len(rows.groupby(["data", "model"])) == 4
-    assert len(supplement1.check(rows)) == 4 * 5
+    assert len(supplement1.check(rows)) == 4 * 8
     assert len(supplement1.plot(rows).axes) == 8
 
 
-def test_figure2_runs_and_can_fail():
-    rows = figure2.run("smoke")
+def test_figure2_runs_and_can_fail(tmp_path):
+    work = Work("smoke", tmp_path)
+    rows = figure2.run(work)
+    pd.testing.assert_frame_equal(figure2.run(work), rows)
     assert rows.r2.between(0, 1).all()
-    assert (rows.stderr > 0).all()
     assert set(rows.way) == {ALGORITHM_1, WEIGHTED, INTERPOLATION}
     assert all(axis.get_title() for axis in figure2.plot(rows).axes[:2])
-    rising, falling = (rows.assign(r2=0.5 + s * 0.4 * rows.cost, stderr=0.01) for s in (1, -1))
+    noise = np.random.default_rng(0).normal(0, 0.001, len(rows))
+    up = 0.2 * np.log10(rows.cost) + noise
+    rising, falling = (rows.assign(r2=0.5 + sign * up) for sign in (1, -1))
     assert {claim.verdict for claim in figure2.check(rising)} == {"holds"}
     assert {claim.verdict for claim in figure2.check(falling)} == {"fails"}
 
@@ -193,18 +216,45 @@ def test_a_claim_that_fails_is_exit_code_1(tmp_path, monkeypatch):
     assert reproduced("figure1", "--scale", "smoke", "--out", tmp_path).exit_code == 0
 
 
-def test_a_table_of_ones_own_takes_the_place_of_the_medical_one(tmp_path):
-    table = ds.datasets.adult_sample().head(400)
-    table.to_csv(tmp_path / "mine.csv", index=False)
-    from dshapley.experiments.tasks import with_own_table
+@pytest.fixture
+def mine(tmp_path):
+    path = tmp_path / "adult_sample.csv"
+    ds.datasets.adult_sample().head(500).to_csv(path, index=False)
+    return path
 
+
+def test_a_table_of_ones_own_takes_the_place_of_the_medical_one(mine, tmp_path):
+    """Also one that is called as a data set is."""
+    out = tmp_path / "out"
+    options = ["--scale", "smoke", "--out", out, "--jobs", 1, "--table", mine, "--target", "income"]
+    result = reproduced("mislabelled", *options)
+    assert result.exit_code == 0, result.output
+    rows = pd.read_csv(out / "mislabelled.csv")
+    assert set(rows.data) == {"adult_sample", "adult_sample (own)"}
+    command = json.loads((out / "mislabelled.json").read_text())["command"]
+    assert command.endswith("--table adult_sample.csv --target income")
+    # Another table of the same name is another experiment.
+    ds.datasets.adult_sample().tail(500).to_csv(mine, index=False)
+    assert reproduced("mislabelled", *options).exit_code == 0
+    assert not rows.equals(pd.read_csv(out / "mislabelled.csv"))
+
+
+def test_own_tables_in_removal(mine):
     medical = Task("physionet2012", "knn", m=20, n_points=40, n_test=60, n_heldout=60)
-    work = Work("smoke", table=(tmp_path / "mine.csv", "income"))
+    work = Work("small", table=(mine, "income"))
     task = with_own_table(medical, work)
-    assert task.data == "mine"
+    assert task.data == "adult_sample (own)"
     assert len(task.dataset.test) == len(task.dataset.heldout) == 60
     adult = Task("adult", "knn", m=20, n_points=40, n_test=60, n_heldout=60)
     assert with_own_table(adult, work) is adult
+
+
+def test_without_matplotlib_nothing_is_begun(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.setattr(figure1, "run", lambda work: pytest.fail("work was begun"))
+    result = reproduced("figure1", "--scale", "smoke", "--out", tmp_path / "out")
+    assert result.exit_code == 2
+    assert "matplotlib is not installed" in result.output
 
 
 @pytest.mark.parametrize(
@@ -213,6 +263,8 @@ def test_a_table_of_ones_own_takes_the_place_of_the_medical_one(tmp_path):
         (["figure9"], "unknown experiment 'figure9'"),
         (["figure1", "--scale", "tiny"], "unknown scale 'tiny'"),
         (["figure1", "--table", "x.csv"], "--target COLUMN go together"),
+        (["figure1", "--table", "x.csv", "--target", "y"], "no such file"),
+        (["cost", "--table", "x.csv", "--target", "y"], "no task that a table could stand in for"),
         (["figure1", "--jobs", "0", "--scale", "smoke"], "--jobs 0"),
     ],
 )

@@ -255,7 +255,12 @@ _DEMO_DRAWS = 1000
 
 @app.command()
 def reproduce(
-    name: Annotated[str, typer.Argument(help="An experiment of the paper, or all of them: all.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="figure1, figure2, supplement1, cifar10, cost, mislabelled, or all of them: all."
+        ),
+    ],
     scale: Annotated[
         str, typer.Option(help="smoke (seconds), small (minutes), or full: the paper's sizes.")
     ] = "small",
@@ -263,7 +268,7 @@ def reproduce(
         "reproduction"
     ),
     table: Annotated[
-        Path | None, typer.Option(help="A table of yours in the place of physionet2012.")
+        Path | None, typer.Option(help="A table of yours in the place of the medical one.")
     ] = None,
     target: Annotated[str | None, typer.Option(help="With --table: the column to predict.")] = None,
     jobs: options.Jobs = -1,
@@ -274,16 +279,24 @@ def reproduce(
     scales that can tell.
     """
     with _for_people():
-        from dshapley.experiments import NAMES, experiment
+        from dshapley.datasets import divided
+        from dshapley.experiments import NAMES, WITH_TABLE, experiment
         from dshapley.experiments.reproduce import reproduce as reproduced
         from dshapley.experiments.work import Work
         from dshapley.report import print_claims
+        from dshapley.tables import read_table
 
         if (table is None) != (target is None):
             raise InputError("--table FILE and --target COLUMN go together")
         chosen = NAMES if name == "all" else (name,)
-        own = None if table is None or target is None else (table, target)
-        works = {n: Work(cast("Any", scale), out / "work" / n, None, _doing, own) for n in chosen}
+        own = None
+        if table is not None and target is not None:
+            if not set(chosen) & set(WITH_TABLE):
+                raise InputError(f"--table: {name} has no task that a table could stand in for")
+            divided(read_table(table), target=target)  # an error now, not after other tasks
+            own = (table, target)
+        kept = out / "work" / scale
+        works = {n: Work(cast("Any", scale), kept / n, None, _doing, own) for n in chosen}
         minutes = sum(experiment(n).MINUTES[work.scale] for n, work in works.items())
         print(f"about {_duration(minutes)} on two cores; Ctrl-C, and the same command goes on")
         failed = False
@@ -291,7 +304,9 @@ def reproduce(
             with options.workers("loky", None, jobs):
                 found = reproduced(n, work, out)
             print_claims(_console(), n, experiment(n), found.claims)
-            print(f"{n}: rows, figure and claims in {out / n}.csv, .png and .json")
+            verdicts = [claim.verdict for claim in found.claims]
+            counts = ", ".join(f"{verdicts.count(v)} {v}" for v in ("holds", "not shown", "fails"))
+            print(f"{n}: {counts}; rows, figure and claims in {out / n}.csv, .png and .json")
             failed |= any(claim.verdict == "fails" for claim in found.claims)
         if scale == "smoke":
             print("smoke shows that the experiments run; whether a claim holds takes --scale small")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshapley.errors import DrawError, InputError, is_whole
-from dshapley.points import Floats, Points
+from dshapley.points import Bundles, Floats, Points, as_points
 from dshapley.potentials import Potential, check_points
 from dshapley.valuation import Valuation
 from dshapley.workers import Result, results
@@ -66,6 +66,8 @@ class Curve:
         On average over the steps; below 0 where it is lower. The error is that of the random
         orders: the order of value is one order, and has none.
         """
+        if len(self.random) == 0:
+            raise InputError("there is no random order to compare with: give repeats")
         gaps = self.scores.mean() - self.random.mean(axis=1)
         error = gaps.std(ddof=1) / np.sqrt(len(gaps)) if len(gaps) > 1 else float("nan")
         return float(gaps.mean()), float(error)
@@ -87,7 +89,7 @@ class Curve:
 
 def removal(
     U: Potential,
-    points: Points,
+    points: Points | tuple[Any, Any],
     values: Valuation | Sequence[float] | Floats,
     *,
     first: First = "highest",
@@ -122,7 +124,7 @@ def removal(
     >>> curve.scores.tolist()
     [6.0, 3.0, 1.0]
     """
-    check_points(U, points, name="points")
+    points = _checked(U, points, name="points")
     orders = _orders(points, values, first, repeats, seed)
     counts = _counts(fractions, len(points))
     # In the order of the points: to some models the order of rows matters, but it is no removal.
@@ -132,8 +134,8 @@ def removal(
 
 def addition(
     U: Potential,
-    start: Points,
-    points: Points,
+    start: Points | tuple[Any, Any],
+    points: Points | tuple[Any, Any],
     values: Valuation | Sequence[float] | Floats,
     *,
     first: First = "highest",
@@ -151,22 +153,40 @@ def addition(
     >>> curve.scores.tolist()
     [0.0, 3.0, 6.0]
     """
-    check_points(U, points, name="points")
+    start = _checked(U, start, name="start")
+    points = _checked(U, points, name="points")
     orders = _orders(points, values, first, repeats, seed)
     counts = _counts(fractions, len(points))
     added = [[np.sort(order[:n]) for n in counts] for order in orders]
     return _curve(U, start, points, added, fractions, counts, n_jobs)
 
 
+def _checked(U: Potential, points: Any, *, name: str) -> Points:
+    if isinstance(points, Bundles):
+        raise InputError(f"{name}: bundles cannot be removed or added; give points")
+    found = points if isinstance(points, Points) else as_points(points, name=name)
+    if len(found):
+        check_points(U, found, name=name)
+    return found
+
+
 def _orders(points: Points, values: Any, first: First, repeats: int, seed: int) -> list[Counts]:
     """The order of value, then the random ones."""
-    numbers = np.asarray(values.values if isinstance(values, Valuation) else values, dtype=float)
+    if isinstance(values, Valuation) and not np.array_equal(values.ids, points.ids):
+        raise InputError("the values are of other points: their ids are not those of the points")
+    try:
+        numbers = np.asarray(values.values if isinstance(values, Valuation) else values, float)
+    except (TypeError, ValueError):
+        raise InputError("values: give a number for each point") from None
+    if not is_whole(seed, least=0):
+        raise InputError(f"seed = {seed!r}: a seed is a whole number, 0 or more")
     if numbers.shape != (len(points),):
         raise InputError(f"{len(points)} points, but values of shape {numbers.shape}")
     if len(points) == 0:
         raise InputError("there are no points")
     if not np.isfinite(numbers).all():
-        raise InputError(f"the value of point {np.flatnonzero(~np.isfinite(numbers))[0]} is NaN")
+        where = int(np.flatnonzero(~np.isfinite(numbers))[0])
+        raise InputError(f"the value of point {where} is {numbers[where]}")
     if first not in ("highest", "lowest"):
         raise InputError(f"first = {first!r}: those of 'highest' or of 'lowest' value")
     if not is_whole(repeats, least=0):
@@ -220,6 +240,9 @@ class _Score:
         S = self.points.take(self.rows[t])
         S = S if self.start is None else self.start + S
         try:
-            return Result(1, np.array([float(self.U(S))]))
+            score = float(self.U(S))
         except Exception as error:
             raise DrawError(f"U of the {len(S)} points at step {t} failed: {error}") from error
+        if not np.isfinite(score):
+            raise DrawError(f"U of the {len(S)} points at step {t} is {score}")
+        return Result(1, np.array([score]))

@@ -21,6 +21,7 @@ __all__ = ["NAMES", "Dataset", "adult_sample", "divided", "load", "table"]
 
 _CIFAR = "cifar10_resnet50"
 _ENCODINGS = ("one-hot", "codes")
+_MOST_CLASSES = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,8 +90,7 @@ def load(
     [28, 21, 36]
     """
     _check_name(name)
-    if not is_whole(seed, least=0):
-        raise InputError(f"seed = {seed!r}: a seed is a whole number, 0 or more")
+    _check_seed(seed)
     if encode is not None and encode not in _ENCODINGS:
         raise InputError(f"unknown encoding {encode!r}; {nearest(encode, _ENCODINGS)}")
     sizes = (n_database, n_test, n_heldout)
@@ -153,7 +153,16 @@ def divided(
     """
     if target not in rows.columns:
         raise InputError(f"the table has no column {target!r}; {nearest(target, rows.columns)}")
+    _check_seed(seed)
+    gaps = np.flatnonzero(rows[target].isna())
+    if len(gaps):
+        raise InputError(f"the target {target!r} is missing in row {gaps[0]}: drop such rows")
     classes, codes = np.unique(rows[target].astype(str), return_inverse=True)
+    if not 2 <= len(classes) <= _MOST_CLASSES:
+        raise InputError(
+            f"the target {target!r} has {len(classes)} different values: for classes, give a "
+            f"column with 2 to {_MOST_CLASSES}"
+        )
     entry = _Entry(target, tuple(classes.tolist()), "a table of one's own", code=lambda _: codes)
     rng = np.random.default_rng(seed)
     return _divided(name, rows.copy(), entry, (n_database, n_test, n_heldout), rng, None)
@@ -261,6 +270,11 @@ def _codes(parts: list[pd.DataFrame], entry: _Entry) -> list[Points]:
         )
         for columns, part in zip(coded, parts, strict=True)
     ]
+
+
+def _check_seed(seed: int) -> None:
+    if not is_whole(seed, least=0):
+        raise InputError(f"seed = {seed!r}: a seed is a whole number, 0 or more")
 
 
 def _check_name(name: str) -> None:

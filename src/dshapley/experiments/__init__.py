@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 
     from dshapley.experiments.work import Claim, Rows, Scale, Work
 
-__all__ = ["NAMES", "Experiment", "experiment"]
+__all__ = ["NAMES", "WITH_TABLE", "Experiment", "experiment"]
 
 NAMES = ("figure1", "figure2", "supplement1", "cifar10", "cost", "mislabelled")
+WITH_TABLE = ("figure1", "supplement1", "mislabelled")
+"""Those with a medical task, which a table of one's own can take the place of."""
 
 
 class Experiment(Protocol):

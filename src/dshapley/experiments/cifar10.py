@@ -13,7 +13,7 @@ from dshapley.curves import removal
 from dshapley.design import Design
 from dshapley.draws import Draws
 from dshapley.experiments.removing import RANDOM
-from dshapley.experiments.tasks import Task, exponent
+from dshapley.experiments.tasks import Task, exponent, within_classes
 from dshapley.experiments.work import Claim, Scale, Work
 from dshapley.neighbours import knn_values
 from dshapley.plots import new_figure, shade
@@ -209,7 +209,7 @@ def _removals(setting: Setting, work: Work, values: dict[str, pd.DataFrame]) -> 
     at = {way: found.set_index("point").value for way, found in values.items()}
     at |= {RANDOM: 0 * at[FAST], LOWEST: -at[FAST]}
     # The top half by value may take most of some classes away; this takes as many of each.
-    at[WITHIN] = at[FAST].groupby(np.asarray(B.y)).rank(pct=True)
+    at[WITHIN] = 0 * at[FAST] + within_classes(at[FAST].to_numpy(), np.asarray(B.y))
     parts = []
     for (points, places), last in ((whole, LOWEST), (sets, DIRECT)):
         for way in (RANDOM, FAST, WITHIN, KNN, last):

@@ -13,7 +13,7 @@ PAPER = (
     "Removing points of high value causes a sharp decrease in accuracy on both tasks, even with "
     "the most aggressive weighted sampling and interpolation (section 3.3, Figure 1)."
 )
-MINUTES: dict[Scale, float] = {"smoke": 0.2, "small": 4, "full": 120}
+MINUTES: dict[Scale, float] = {"smoke": 0.2, "small": 3, "full": 120}
 
 _ADULT: dict[str, Any] = {"data": "adult", "model": "logistic", "n_heldout": 3_842}
 _MEDICAL: dict[str, Any] = {"data": "physionet2012", "model": "logistic", "n_heldout": 500}

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -55,7 +56,7 @@ class Setting:
     """Each with rows and flips of its own."""
     draws: int
     permutations: int
-    """Of TMC-Shapley: enough to take at least as long as D-Shapley, which the rows show."""
+    """Of TMC-Shapley: so many that it takes about as long as D-Shapley, which the rows show."""
     share: float = 0.1
     """Of the labels, flipped; those of the test set stay right."""
     inspected: tuple[float, ...] = tuple(np.linspace(0.05, 0.5, 10).round(2).tolist())
@@ -87,7 +88,7 @@ def run(scale: Scale | Work) -> pd.DataFrame:
             B, flipped = with_flips(loaded.database, setting.share, seed=i)
             for way, value in _ways(setting, B, loaded.test, i, work).items():
                 make = partial(_judged, setting, value, flipped, i)
-                key = ("mislabelled", loaded.name, way, i, repr(setting), repr(work.table))
+                key = ("mislabelled", loaded.name, way, i, repr(setting), B.fingerprint())
                 part = work.rows(make, *key)
                 about = {"data": loaded.name, "way": way, "repetition": repetition}
                 parts.append(part.assign(**about)[[*about, *part.columns]])
@@ -96,9 +97,10 @@ def run(scale: Scale | Work) -> pd.DataFrame:
 
 def _dataset(setting: Setting, data: str, i: int, work: Work) -> Dataset:
     sizes: dict[str, Any] = {"n_database": setting.n, "n_test": setting.n_test, "n_heldout": 0}
-    if data == "physionet2012" and work.table is not None:
+    if data == work.medical and work.table is not None:
         path, target = work.table
-        return divided(read_table(path), target=target, name=path.stem, **sizes, seed=i)
+        name = f"{path.stem} (own)"
+        return divided(read_table(path), target=target, name=name, **sizes, seed=i)
     return load(data, **sizes, seed=i)
 
 
@@ -124,10 +126,18 @@ def _ways(
     U = potential(model_from_name("logistic", "classification"), test=test)
     m, n_jobs = setting.n // 2, work.n_jobs
     design = Design(B, m, "auto", seed=i, stratified=True, anchor=True)
+
+    def store(way: str) -> Path | None:
+        return work.runs(way, i, repr(setting), B.fingerprint())
+
     return {
-        D_SHAPLEY: lambda: estimate(run_draws(U, design, B, until=setting.draws, n_jobs=n_jobs)),
+        D_SHAPLEY: lambda: estimate(
+            run_draws(U, design, B, until=setting.draws, n_jobs=n_jobs, store=store(D_SHAPLEY))
+        ),
         NEIGHBOURS: lambda: knn_values(B, test=test, m=m, n_jobs=n_jobs),
-        TMC: lambda: tmc(U, B, permutations=setting.permutations, seed=i, n_jobs=n_jobs),
+        TMC: lambda: tmc(
+            U, B, permutations=setting.permutations, seed=i, n_jobs=n_jobs, store=store(TMC)
+        ),
         LEFT_OUT: lambda: leave_one_out(U, B),
         RANDOM: lambda: random_order(B, seed=i),
     }

@@ -11,6 +11,7 @@ from typing import Any
 import dshapley
 from dshapley.experiments import experiment
 from dshapley.experiments.work import Claim, Rows, Work
+from dshapley.plots import new_figure
 from dshapley.store import write_atomically
 
 __all__ = ["Reproduced", "reproduce"]
@@ -33,15 +34,16 @@ def reproduce(name: str, work: Work, out: Path) -> Reproduced:
     is the time of all calls together.
     """
     paper = experiment(name)
+    new_figure(1, 1)  # an error now, not after all the work
     out.mkdir(parents=True, exist_ok=True)
     with work.timed() as spent:
         rows = paper.run(work)
         seconds = spent()
-    claims = paper.check(rows)
-    figure = paper.plot(rows)
     write_atomically(
         out / f"{name}.csv", lambda file: rows.to_csv(file, index=False, float_format="%.6g")
     )
+    claims = paper.check(rows)
+    figure = paper.plot(rows)
     write_atomically(
         out / f"{name}.png",
         lambda file: figure.savefig(file, dpi=80, format="png", bbox_inches="tight"),
@@ -50,7 +52,7 @@ def reproduce(name: str, work: Work, out: Path) -> Reproduced:
         "experiment": name,
         "title": paper.TITLE,
         "paper": paper.PAPER,
-        "command": f"dshapley reproduce {name} --scale {work.scale}",
+        "command": _command(name, work),
         "dshapley": dshapley.__version__,
         "seconds": round(seconds, 1),
         "claims": [_as_json(claim) for claim in claims],
@@ -58,6 +60,11 @@ def reproduce(name: str, work: Work, out: Path) -> Reproduced:
     text = json.dumps(about, indent=2, allow_nan=False) + "\n"
     write_atomically(out / f"{name}.json", lambda file: file.write(text.encode()))
     return Reproduced(name, rows, claims, seconds)
+
+
+def _command(name: str, work: Work) -> str:
+    own = "" if work.table is None else f" --table {work.table[0].name} --target {work.table[1]}"
+    return f"dshapley reproduce {name} --scale {work.scale}{own}"
 
 
 def _as_json(claim: Claim) -> dict[str, Any]:

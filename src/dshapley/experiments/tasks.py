@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
+from scipy.stats import rankdata
 
 from dshapley.datasets import Dataset, divided, load
 from dshapley.design import Design
 from dshapley.draws import Draws
 from dshapley.experiments.work import Work
 from dshapley.models import model_from_name
-from dshapley.points import Floats, Points
+from dshapley.points import Array, Floats, Points
 from dshapley.potentials import ModelPotential, potential
 from dshapley.runs import run
 from dshapley.sizes import power
@@ -31,6 +32,7 @@ __all__ = [
     "exponent",
     "valued",
     "with_own_table",
+    "within_classes",
 ]
 
 ALGORITHM_1, WEIGHTED, INTERPOLATION = "Algorithm 1", "weighted sampling", "interpolation"
@@ -151,11 +153,27 @@ def valued(
 
 
 def with_own_table(task: Task, work: Work) -> Task:
-    """The task with the table of one's own that is to stand in the place of physionet2012."""
-    if work.table is None or task.data != "physionet2012":
+    """The task with the table of one's own that is to stand in the place of the medical one."""
+    if work.table is None or task.data != work.medical:
         return task
     path, target = work.table
-    return replace(task, data=path.stem, table=(str(path.resolve()), target))
+    return replace(task, data=f"{path.stem} (own)", table=(str(path.resolve()), target))
+
+
+def within_classes(values: Floats, y: Array) -> Floats:
+    """The share of the points of its class that a point is above.
+
+    In this order classes go at one pace, so that what counts is values within classes alone: to
+    remove a class hurts whatever its points are worth.
+
+    >>> within_classes(np.array([5.0, 6.0, 1.0, 2.0]), np.array([0, 0, 1, 1]))
+    array([0.5, 1. , 0.5, 1. ])
+    """
+    found = np.empty(len(values))
+    for label in np.unique(y):
+        here = y == label
+        found[here] = rankdata(values[here]) / here.sum()
+    return found
 
 
 def exponent(m: int, cost: float) -> float:

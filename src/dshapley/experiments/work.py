@@ -74,11 +74,16 @@ class Work:
     say: Callable[[str], object] = lambda _: None
     """Told what is being done."""
     table: tuple[Path, str] | None = None
-    """A table of one's own and its target, in the place of physionet2012."""
+    """A table of one's own and its target, in the place of the medical one."""
 
     def __post_init__(self) -> None:
         if self.scale not in SCALES:
             raise InputError(f"unknown scale {self.scale!r}: use one of {', '.join(SCALES)}")
+
+    @property
+    def medical(self) -> str:
+        """The data set that stands in for the paper's medical task."""
+        return "breast_cancer" if self.scale == "smoke" else "physionet2012"
 
     def runs(self, *key: object) -> Path | None:
         """The run folder of this name."""
