@@ -76,8 +76,11 @@ def test_claims_of_removal_can_fail(rows):
 
 
 def test_claims_of_agreement_can_fail(rows):
-    claims = cifar10.check(rows.assign(spearman=-0.9))
-    assert [c.verdict for c in claims if "agree" in c.text] == ["fails"] * 6
+    halves = rows.pair == cifar10.HALVES
+    for others, verdict in ((0.3, "fails"), (0.85, "holds")):
+        doctored = rows.assign(spearman=np.where(halves, 0.9, others), stderr=0.01)
+        claims = cifar10.check(doctored)
+        assert [c.verdict for c in claims if "agree at least" in c.text] == [verdict] * 6
 
 
 def test_an_interval_knows_the_number_of_images(rows):

@@ -46,7 +46,7 @@ def reproduce(name: str, work: Work, out: Path) -> Reproduced:
     figure = paper.plot(rows)
     write_atomically(
         out / f"{name}.png",
-        lambda file: figure.savefig(file, dpi=80, format="png", bbox_inches="tight"),
+        lambda file: figure.savefig(file, dpi=100, format="png", bbox_inches="tight"),
     )
     about = {
         "experiment": name,
