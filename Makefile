@@ -13,7 +13,7 @@ help:           ## this list
 demo: $(VENV)/.installed    ## value the rows of an embedded real data set (under two minutes)
 	$(BIN)/dshapley demo
 
-test: lint types unit       ## linter, type check and tests (under ten minutes)
+test: lint types unit       ## linter, type check and tests (a quarter of an hour)
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .

@@ -78,8 +78,22 @@ def test_a_valuation_will_do_for_values():
     valuation = ds.estimate(ds.run(U, ds.Design(B, 10), B, until=20))
     a, b = (removal(U, B, values, repeats=2) for values in (valuation, valuation.values))
     assert a.scores.tolist() == b.scores.tolist()
-    by_hand = [U(B.take(np.argsort(-valuation.values)[n:])) for n in a.counts[:2]]
+    order = np.argsort(-valuation.values)
+    by_hand = [U(B.take(np.sort(order[n:]))) for n in a.counts[:2]]
     assert a.scores[:2].tolist() == by_hand
+
+
+def test_points_stay_in_their_order():
+    """The order of rows matters to some models; with nothing removed all orders are alike."""
+
+    def by_order(S):
+        return float(S.X[:, 0] @ np.arange(len(S)))
+
+    removed = removal(by_order, POINTS, WORTH, fractions=[0, 0.5], repeats=2)
+    left = WORTH[np.sort(np.argsort(-WORTH)[20:])]
+    np.testing.assert_allclose(removed.scores, [WORTH @ np.arange(40), left @ np.arange(20)])
+    added = addition(by_order, NONE, POINTS, -WORTH, fractions=[0.5], repeats=0)
+    np.testing.assert_allclose(added.scores, removed.scores[1:])
 
 
 def test_workers_change_nothing():

@@ -81,8 +81,10 @@ def test_a_way_that_does_not_get_there_is_bounded():
     stopped = rows[(rows.way != TMC) | (rows.draws <= 1000)]
     assert verdicts(stopped) == {"not shown"}  # more than it was run for, who knows how much
     late = rows[~rows.way.isin(WAYS[2:]) | (rows.draws <= 300)]
-    assert verdicts(late) == {"fails"}  # it has spent more than a hundredth already
-    assert all("any number" in claim.text for claim in cost.check(late))
+    half = [claim for claim in cost.check(late) if "50%" in claim.text]
+    # They have spent more than a hundredth already.
+    assert {claim.verdict for claim in half} == {"fails"}
+    assert all("or fewer" in claim.text for claim in half)
 
 
 def test_luck_on_the_way_does_not_count():
@@ -108,4 +110,4 @@ def test_is_drawn(done):
         assert axis.get_xlabel()
         assert axis.get_title()
         assert axis.get_xscale() == "log"
-    assert len(figure.axes[0].get_legend().get_texts()) == len(WAYS) + 1
+    assert len(figure.axes[0].get_legend().get_texts()) == len(WAYS)

@@ -6,6 +6,7 @@ import pytest
 import dshapley as ds
 from dshapley.draws import Pilot
 from dshapley.profile import extrapolate, size_profile
+from records import plain_draws
 
 SCALE = np.array([0.5, 1.0, -0.3, 0.0])
 
@@ -97,3 +98,18 @@ def test_errors_for_people():
         extrapolate(ds.estimate(small), m=200)
     with pytest.raises(ds.InputError, match="m = nan"):
         extrapolate(valuation, m=np.nan)
+
+
+def test_a_size_without_any_spread_does_not_decide_alone():
+    """For k = 1 S is empty: all draws are alike, and their error is exactly 0."""
+    k = np.tile(np.arange(1, 17), 40)
+    noise = np.random.default_rng(0).normal(0, 0.01, size=(len(k), 3)) * (k > 1)[:, np.newaxis]
+    c = np.array([1.0, 2.0, 3.0])
+    gains = np.where(k[:, np.newaxis] == 1, 100.0, c * k[:, np.newaxis] ** -1.0) + noise
+    draws = plain_draws(k, gains, np.full(16, 1 / 16))
+    with np.errstate(all="raise"):
+        found = size_profile(draws)
+    assert found.exponent == pytest.approx(1.0, abs=0.05)
+    with np.errstate(all="raise"):
+        larger = extrapolate(ds.estimate(draws), m=32)
+    assert np.isfinite(larger.stderr).all()

@@ -18,7 +18,7 @@ def table(name: str) -> str:
     lines = ["| claim | by | 95 % interval | |", "| --- | ---: | ---: | --- |"]
     for claim in about["claims"]:
         ends = [claim[key] for key in ("by", "low", "high") if claim[key] is not None]
-        error = max(max(ends) - min(ends), 1e-12) / 4
+        error = (max(ends) - min(ends)) / 4 if ends else 0.0
         by, low, high = (
             "..." if claim[key] is None else number(claim[key], error)[0]
             for key in ("by", "low", "high")

@@ -125,7 +125,8 @@ def removal(
     check_points(U, points, name="points")
     orders = _orders(points, values, first, repeats, seed)
     counts = _counts(fractions, len(points))
-    kept = [[order[n:] for n in counts] for order in orders]
+    # In the order of the points: to some models the order of rows matters, but it is no removal.
+    kept = [[np.sort(order[n:]) for n in counts] for order in orders]
     return _curve(U, None, points, kept, fractions, counts, n_jobs)
 
 
@@ -153,7 +154,7 @@ def addition(
     check_points(U, points, name="points")
     orders = _orders(points, values, first, repeats, seed)
     counts = _counts(fractions, len(points))
-    added = [[order[:n] for n in counts] for order in orders]
+    added = [[np.sort(order[:n]) for n in counts] for order in orders]
     return _curve(U, start, points, added, fractions, counts, n_jobs)
 
 

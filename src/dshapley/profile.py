@@ -77,7 +77,8 @@ def size_profile(draws: Draws, *, narrow: bool = False) -> SizeProfile:
 
     Within a band, sizes count equally: a draw is divided by the probability of its size in it. The
     exponent minimises the squared distance of all points' means from c_z k^-a, in units of the
-    bands' errors, over the sizes from m/32 on (m/8 where `narrow`): small sets follow no power.
+    bands' errors, over the sizes from m/32 on (m/8 where `narrow`): small sets follow no power, the
+    empty one (k = 1) least of all.
     """
     edges = bands(draws.m)
     pairs = list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
@@ -85,7 +86,7 @@ def size_profile(draws: Draws, *, narrow: bool = False) -> SizeProfile:
     means, stderr = (np.stack(part) for part in zip(*(row[:2] for row in found), strict=True))
     counts = np.array([row[2] for row in found])
     smallest, largest = edges[:-1], edges[1:] - 1
-    used = (largest >= draws.m / (_NARROW if narrow else _WIDE)) & (counts > 1)
+    used = (largest >= draws.m / (_NARROW if narrow else _WIDE)) & (counts > 1) & (largest > 1)
     exponent, scale = float("nan"), np.full(len(draws.ids), np.nan)
     if used.sum() > 1:
         where = [pair for pair, use in zip(pairs, used, strict=True) if use]
@@ -175,7 +176,9 @@ def _power_law(where: list[tuple[int, int]], means: Floats, stderr: Floats) -> t
     """The exponent, and the scale of each point, that fit the bands' means best."""
     from scipy.optimize import minimize_scalar
 
-    precision = 1 / np.maximum((stderr**2).mean(axis=1), np.finfo(float).tiny)
+    # No band is known so exactly that the others would not count.
+    variance = (stderr**2).mean(axis=1)
+    precision = 1 / np.maximum(variance, max(1e-6 * variance.max(), np.finfo(float).tiny))
 
     def scale(a: float) -> tuple[Floats, Floats]:
         power = np.array([_mean_power(*pair, a) for pair in where])

@@ -28,7 +28,7 @@ class Experiment(Protocol):
     PAPER: str
     """What the paper says."""
     MINUTES: dict[Scale, float]
-    """How long each scale takes on two cores, as measured; `full` is extrapolated."""
+    """How long each scale takes on two cores, as measured; `full` from the time of single draws."""
 
     def run(self, scale: Scale | Work) -> Rows:
         """The rows behind the figure."""

@@ -29,7 +29,7 @@ PAPER = (
     "The optimizations provide a smooth trade-off between computational cost and recovery (R2 "
     "with Algorithm 1's values), across every model type (section 3.3, Figure 2)."
 )
-MINUTES: dict[Scale, float] = {"smoke": 0.3, "small": 6, "full": 400}
+MINUTES: dict[Scale, float] = {"smoke": 0.3, "small": 2, "full": 1_500}
 
 _BOOTSTRAPS = 400
 _TICKS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)

@@ -42,7 +42,10 @@ def reproduce(name: str, work: Work, out: Path) -> Reproduced:
     write_atomically(
         out / f"{name}.csv", lambda file: rows.to_csv(file, index=False, float_format="%.6g")
     )
-    write_atomically(out / f"{name}.png", lambda file: figure.savefig(file, dpi=100, format="png"))
+    write_atomically(
+        out / f"{name}.png",
+        lambda file: figure.savefig(file, dpi=80, format="png", bbox_inches="tight"),
+    )
     about = {
         "experiment": name,
         "title": paper.TITLE,

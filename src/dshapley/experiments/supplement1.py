@@ -13,7 +13,7 @@ PAPER = (
     "Weighted sampling and interpolation, each by itself, are faster by an order of magnitude "
     "with no qualitative change (appendix F, supplementary figure 1)."
 )
-MINUTES: dict[Scale, float] = {"smoke": 0.3, "small": 8, "full": 900}
+MINUTES: dict[Scale, float] = {"smoke": 0.3, "small": 6, "full": 350}
 
 MODELS = ("knn", "naive bayes", "random forest")
 """The paper does not name its three."""
@@ -29,7 +29,7 @@ def _tasks(m: int, *, n_points: int, n_test: int) -> tuple[Task, ...]:
 SETTINGS: dict[Scale, Setting] = {
     "smoke": Setting(smoke_tasks("knn", "ridge"), draws=60, costs=(0.2,), shares=(0.3,), sets=4),
     "small": Setting(
-        _tasks(200, n_points=800, n_test=1_000), draws=300, costs=(0.1,), shares=(0.1,)
+        _tasks(200, n_points=800, n_test=1_000), draws=600, costs=(0.1,), shares=(0.1,)
     ),
     "full": Setting(
         _tasks(1_000, n_points=8_000, n_test=5_000),

@@ -162,7 +162,7 @@ def exponent(m: int, cost: float) -> float:
     """The a for which sets of size weights k^-a are on average `cost` as large as uniform ones.
 
     >>> round(exponent(1000, 0.1), 2)
-    1.33
+    1.31
     """
 
     def excess(a: float) -> float:

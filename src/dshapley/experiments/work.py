@@ -100,9 +100,20 @@ class Work:
 
     @contextlib.contextmanager
     def timed(self) -> Iterator[Callable[[], float]]:
-        """How long the work has taken, in this call and those before it that were stopped."""
-        path = None if self.folder is None else self.folder / "seconds"
-        before = float(path.read_text()) if path is not None and path.exists() else 0.0
+        """How long the work has taken: in this call, and in those before it that were stopped.
+
+        Work that was finished is only read again, which takes no time of its own.
+        """
+        if self.folder is None:
+            started = time.monotonic()
+            yield lambda: time.monotonic() - started
+            return
+        path, finished = self.folder / "seconds", self.folder / "finished"
+        before = float(path.read_text()) if path.exists() else 0.0
+        if finished.exists():
+            yield lambda: before
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
         started = time.monotonic()
 
         def spent() -> float:
@@ -110,10 +121,10 @@ class Work:
 
         try:
             yield spent
+            finished.touch()
         finally:
-            if path is not None and path.parent.is_dir():
-                text = f"{spent():.1f}\n".encode()
-                write_atomically(path, lambda file: file.write(text))
+            text = f"{spent():.1f}\n".encode()
+            write_atomically(path, lambda file: file.write(text))
 
     @staticmethod
     def of(scale: Scale | Work) -> Work:
