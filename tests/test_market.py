@@ -13,10 +13,10 @@ import dshapley as ds
 from conftest import labelled
 from dshapley import market
 from dshapley.cli import app
-from dshapley.coding import coded, coding_of, table_summary
 from dshapley.datasets import adult_sample
 from dshapley.errors import DShapleyWarning
-from dshapley.summaries import _directions
+from dshapley.market.coding import coded, coding_of, table_summary
+from dshapley.market.summaries import _directions
 from records import MeanGame
 
 # Summaries and their distance

@@ -11,7 +11,7 @@ import typer
 import dshapley.options as options
 from dshapley.console import check_top, console, for_people, notice, write_table
 from dshapley.errors import InputError
-from dshapley.market_commands import add_market
+from dshapley.market.commands import add_market
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,9 +10,9 @@ import numpy as np
 
 from dshapley.allocation import gain
 from dshapley.interpolation import Interpolation, Prediction
+from dshapley.market.prices import PriceList
+from dshapley.market.splitting import Splitting
 from dshapley.planning import Plan
-from dshapley.prices import PriceList
-from dshapley.splitting import Splitting
 from dshapley.valuation import Valuation, estimate
 
 if TYPE_CHECKING:

@@ -70,7 +70,7 @@ class Summary:
     noise: Mapping[int, tuple[float, float]]
     own_mean: Floats
     coding: Mapping[str, Any] | None = None
-    """How a table became these columns, where it was one: see `dshapley.coding`."""
+    """How a table became these columns, where it was one: see `dshapley.market.coding`."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""

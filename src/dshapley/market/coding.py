@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dshapley.errors import InputError, nearest
+from dshapley.market.summaries import LEAST_ROWS, Summary, summary
 from dshapley.points import Points
-from dshapley.summaries import LEAST_ROWS, Summary, summary
 from dshapley.tables import check_target, is_number, plain_columns, task_of
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ import numpy as np
 
 from dshapley.bounds import shift_gap
 from dshapley.errors import InputError
-from dshapley.prices import PriceList
+from dshapley.market.prices import PriceList
+from dshapley.market.summaries import Summary, coarser
 from dshapley.sizes import PerSize
-from dshapley.summaries import Summary, coarser
 
 __all__ = ["Match", "match"]
 
@@ -120,7 +120,7 @@ def match(
     Examples
     --------
     >>> from dshapley.points import Points
-    >>> from dshapley.summaries import summary
+    >>> from dshapley.market.summaries import summary
     >>> rng = np.random.default_rng(0)
     >>> seller = summary(Points(rng.normal(size=(4000, 3))))
     >>> buyer = summary(Points(rng.normal(size=(4000, 3)) + [1.0, 0.0, 0.0]), like=seller)

@@ -11,10 +11,10 @@ import numpy as np
 
 from dshapley.data_shapley import tmc_draws
 from dshapley.errors import InputError, nearest, warn
+from dshapley.market.prices import PriceList
 from dshapley.metrics import METRICS
 from dshapley.points import Array, Floats, Points, as_points
 from dshapley.potentials import Potential, describe
-from dshapley.prices import PriceList
 from dshapley.stopping import StopRule
 from dshapley.uncertainty import check_confidence, stderr_of_differences, student_quantile
 from dshapley.valuation import estimate

@@ -7,12 +7,12 @@ The seller makes a `price_list` of a valuation. Both sides publish a `summary` o
 
 from __future__ import annotations
 
-from dshapley.agreement import Check, check
-from dshapley.matching import Match, match
-from dshapley.prices import PriceList, load_prices
-from dshapley.pricing import price_list
-from dshapley.splitting import Splitting, splitting
-from dshapley.summaries import Summary, load_summary, summary
+from dshapley.market.agreement import Check, check
+from dshapley.market.matching import Match, match
+from dshapley.market.prices import PriceList, load_prices
+from dshapley.market.pricing import price_list
+from dshapley.market.splitting import Splitting, splitting
+from dshapley.market.summaries import Summary, load_summary, summary
 
 __all__ = [
     "Check",

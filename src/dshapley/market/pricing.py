@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dshapley.errors import InputError, is_whole, warn
+from dshapley.market.prices import COLUMNS, PriceList, sealed
 from dshapley.points import Floats
-from dshapley.prices import COLUMNS, PriceList, sealed
 from dshapley.profile import extrapolate
 from dshapley.uncertainty import check_confidence, stderr_of_differences, student_quantile
 from dshapley.valuation import Valuation

@@ -40,9 +40,9 @@ def price(
 ) -> None:
     """Make a price list of a run: values, prices, totals, each with its interval."""
     with for_people():
+        from dshapley.market.sales import priced
+        from dshapley.market.sales import split as splitted
         from dshapley.report import print_prices, print_splitting
-        from dshapley.sales import priced
-        from dshapley.sales import split as splitted
 
         check_top(top)
         prices = priced(folder, m=m or [], rate=rate, budget=budget, floor=floor)
@@ -75,8 +75,8 @@ def publish(
 ) -> None:
     """Summarise a table for the other side of a sale: no rows, only means of projections."""
     with for_people():
-        from dshapley.coding import table_summary
-        from dshapley.summaries import load_summary
+        from dshapley.market.coding import table_summary
+        from dshapley.market.summaries import load_summary
         from dshapley.tables import read_table
 
         if out is None or out.suffix != ".json":
@@ -116,7 +116,7 @@ def match(
 ) -> None:
     """Say how far apart the buyer's and the seller's data are, from summaries."""
     with for_people():
-        from dshapley.sales import matched
+        from dshapley.market.sales import matched
 
         found = matched(seller, buyer, target=target, lipschitz=lipschitz, m=m, prices=prices)
         for line in found.lines():
@@ -152,7 +152,7 @@ def check(
     The exit code is 1 where the list's order or total is wrong beyond the error.
     """
     with for_people():
-        from dshapley.sales import checked
+        from dshapley.market.sales import checked
 
         if out is not None and out.suffix not in (".csv", ".parquet"):
             raise InputError(f"--out {out}: name a .csv or .parquet file")

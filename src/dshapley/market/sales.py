@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from dshapley.agreement import Check, check
-from dshapley.coding import table_summary
 from dshapley.errors import InputError, warn
-from dshapley.matching import Match, match
+from dshapley.market.agreement import Check, check
+from dshapley.market.coding import table_summary
+from dshapley.market.matching import Match, match
+from dshapley.market.prices import PriceList, load_prices
+from dshapley.market.pricing import price_list
+from dshapley.market.splitting import Splitting, splitting
+from dshapley.market.summaries import load_summary
 from dshapley.metrics import METRICS
 from dshapley.models import MODELS, model_from_name
 from dshapley.points import Bundles
 from dshapley.potentials import potential
-from dshapley.prices import PriceList, load_prices
-from dshapley.pricing import price_list
 from dshapley.runs import METHOD
-from dshapley.splitting import Splitting, splitting
 from dshapley.store import load
-from dshapley.summaries import load_summary
 from dshapley.tables import prepare, read_table, task_of
 from dshapley.valuation import Valuation, estimate
 
