@@ -48,8 +48,10 @@ class Check:
         How many rows the buyer had, and bought.
     rank_correlation
         Spearman's, of the list's values and the buyer's, with its interval over the points.
+    ceiling
+        The highest rank correlation that the errors on both sides let through.
     without_noise
-        The same over the highest that the errors on both sides let through.
+        The rank correlation over that.
     ape
         |sum of values - sum of own| / sum of values (section 4), with its interval.
     ape_stderr
@@ -65,6 +67,7 @@ class Check:
     rows: tuple[int, int]
     permutations: int
     rank_correlation: tuple[float, float, float]
+    ceiling: float
     without_noise: tuple[float, float, float]
     ape: tuple[float, float, float]
     ape_stderr: float
@@ -199,9 +202,9 @@ def check(
         _rms(stderr_of_differences([influence])),
     )
     r = _rank_correlation(values, own.values, confidence)
+    ceiling = _ceiling(values, own.values, noise)
     return Check(
-        frame, size, (len(B), len(bought)), len(draws), r,
-        _corrected(r, _ceiling(values, own.values, noise)),
+        frame, size, (len(B), len(bought)), len(draws), r, ceiling, _corrected(r, ceiling),
         *_ape(sums, errors, half, tolerance), sums, errors, same_test, least, most,
     )  # fmt: skip
 
