@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
-import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 import dshapley.options as options
-from dshapley.errors import DShapleyError, DShapleyWarning, InputError
+from dshapley.console import check_top, console, for_people, notice, write_table
+from dshapley.errors import InputError
+from dshapley.market.commands import add_market
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,13 +84,13 @@ def value(
 
     The same command with the same --out goes on where it was stopped.
     """
-    with _for_people():
+    with for_people():
         from dshapley.stopping import stop_rule
 
-        _check_top(top)
+        check_top(top)
         rule = stop_rule(draws=draws, precision=precision, seconds=options.seconds_of(time))
         question = options.Question.of(ctx.params)
-        estimator, prepared = question.prepared(_notice)
+        estimator, prepared = question.prepared(notice)
         valuation = question.valuation(estimator, prepared, rule)
         if out is not None:
             _write_values(valuation, out)
@@ -140,7 +139,7 @@ def plan(
 
     With --out the draws are kept, and `dshapley value` with the same options goes on from them.
     """
-    with _for_people():
+    with for_people():
         import joblib
 
         from dshapley.planning import plan as planned
@@ -149,7 +148,7 @@ def plan(
 
         rules = [Precision(within) for within in precision or []]
         question = options.Question.of(ctx.params)
-        estimator, prepared = question.prepared(_notice)
+        estimator, prepared = question.prepared(notice)
         few = draws or (50 if weights != "auto" else 150)  # a pilot says nothing of what follows it
         valuation = question.valuation(estimator, prepared, stop_rule(draws=few))
         record = valuation.draws
@@ -157,7 +156,7 @@ def plan(
         with options.workers(backend, scheduler, jobs):
             n_workers = joblib.effective_n_jobs(None)
         plans = [planned(record, within) for within in wanted]
-        print_plans(_console(), plans, n_draws=len(record), n_workers=n_workers)
+        print_plans(console(), plans, n_draws=len(record), n_workers=n_workers)
 
 
 @app.command()
@@ -173,17 +172,17 @@ def predict(
     top: options.Top = 10,
 ) -> None:
     """Predict the values of new rows from those of a run, with errors, without any draw."""
-    with _for_people():
+    with for_people():
         from dshapley.predict import predicted
         from dshapley.report import print_prediction
 
-        _check_top(top)
+        check_top(top)
         if out is not None and out.suffix not in (".csv", ".parquet"):
             raise InputError(f"--out {out}: name a .csv or .parquet file")
         valuation, prediction = predicted(folder, table, source=source)
         if out is not None:
-            _write_table(prediction.to_frame().reset_index(), out)
-        print_prediction(_console(), prediction, valuation.interpolation, top=top)
+            write_table(prediction.to_frame().reset_index(), out)
+        print_prediction(console(), prediction, valuation.interpolation, top=top)
 
 
 @app.command()
@@ -195,12 +194,12 @@ def show(
     top: Annotated[int, typer.Option(help="How many rows to show at each end.")] = 10,
 ) -> None:
     """Show the values of a run, finished or not, for its own m or a smaller one."""
-    with _for_people():
+    with for_people():
         from dshapley.runs import METHOD
         from dshapley.store import load
         from dshapley.valuation import estimate
 
-        _check_top(top)
+        check_top(top)
         draws = load(folder)
         if draws.about["method"] != METHOD:
             raise InputError(
@@ -214,7 +213,7 @@ def demo(
     out: Annotated[Path | None, typer.Option(help="Keep the run in this folder.")] = None,
 ) -> None:
     """Value 100 rows of the embedded Adult census sample, in about half a minute."""
-    with _for_people():
+    with for_people():
         from dshapley.api import value as ds_value
         from dshapley.datasets import adult_sample
         from dshapley.models import model_from_name
@@ -230,8 +229,8 @@ def demo(
             f"{len(offered)} rows are on offer. What is each worth to a logistic regression\n"
             f"trained on {_DEMO_M} rows like them, by its ROC AUC on {len(prepared.test)} others?\n"
         )
-        for notice in prepared.notices:
-            _notice(notice)
+        for text in prepared.notices:
+            notice(text)
         with options.workers("loky", None, -1):
             valuation = ds_value(
                 prepared.database,
@@ -278,7 +277,7 @@ def reproduce(
     The same command goes on where it was stopped. The exit code is 1 where a claim fails, at
     scales that can tell.
     """
-    with _for_people():
+    with for_people():
         from dshapley.datasets import divided
         from dshapley.experiments import NAMES, WITH_TABLE, experiment
         from dshapley.experiments.reproduce import reproduce as reproduced
@@ -303,7 +302,7 @@ def reproduce(
         for n, work in works.items():
             with options.workers("loky", None, jobs):
                 found = reproduced(n, work, out)
-            print_claims(_console(), n, experiment(n), found.claims)
+            print_claims(console(), n, experiment(n), found.claims)
             verdicts = [claim.verdict for claim in found.claims]
             counts = ", ".join(f"{verdicts.count(v)} {v}" for v in ("holds", "not shown", "fails"))
             print(f"{n}: {counts}; rows, figure and claims in {out / n}.csv, .png and .json")
@@ -325,45 +324,6 @@ def _duration(minutes: float) -> str:
     return f"{minutes:.0f} minutes" if minutes < 120 else f"{minutes / 60:.0f} hours"
 
 
-@contextlib.contextmanager
-def _for_people() -> Iterator[None]:
-    """Errors as one line on standard error and exit code 2; warnings as notices."""
-    from dshapley.runs import Interrupted
-
-    with warnings.catch_warnings():
-        warnings.showwarning = _show_warning
-        try:
-            yield
-        except Interrupted as stop:
-            print(f"stopped: {stop}", file=sys.stderr)
-            raise typer.Exit(130) from None
-        except KeyboardInterrupt:
-            print("stopped", file=sys.stderr)
-            raise typer.Exit(130) from None
-        except DShapleyError as error:
-            print(f"error: {error}", file=sys.stderr)
-            raise typer.Exit(2) from None
-        except OSError as error:
-            print(f"error: {error}", file=sys.stderr)
-            raise typer.Exit(2) from None
-
-
-_plain_showwarning = warnings.showwarning
-
-
-def _show_warning(
-    message: Warning | str, category: type[Warning], *where: Any, **named: Any
-) -> None:
-    if issubclass(category, DShapleyWarning):
-        _notice(str(message))
-    else:
-        _plain_showwarning(message, category, *where, **named)
-
-
-def _notice(text: str) -> None:
-    print(f"notice: {text}", file=sys.stderr)
-
-
 def _labels_of(prepared: Prepared, target: str) -> pd.DataFrame | None:
     """The target beside each row valued; bundles have none of their own."""
     import pandas as pd
@@ -381,35 +341,18 @@ def _worth_asking(valuation: Valuation) -> list[float]:
 def _print(valuation: Valuation, *, top: int, details: pd.DataFrame | None = None) -> None:
     from dshapley.report import print_valuation
 
-    print_valuation(_console(), valuation, top=top, details=details)
-
-
-def _console() -> Any:
-    from rich.console import Console
-
-    return Console()
-
-
-def _check_top(top: int) -> None:
-    if top < 1:
-        raise InputError(f"--top {top}: show at least one row")
+    print_valuation(console(), valuation, top=top, details=details)
 
 
 def _write_values(valuation: Valuation, folder: Path) -> None:
     ranks = valuation.terms is not None and len(valuation) * valuation.n_draws <= _MOST_RANKED
     frame = valuation.to_frame(ranks=ranks).reset_index()
     for name in ("values.csv", "values.parquet"):
-        _write_table(frame, folder / name)
+        write_table(frame, folder / name)
 
 
 _MOST_RANKED = 10**8
 """Marginals held at once for rank intervals, which compare each point with every other."""
 
 
-def _write_table(frame: pd.DataFrame, path: Path) -> None:
-    from dshapley.store import write_atomically
-
-    if path.suffix == ".csv":
-        write_atomically(path, lambda f: frame.to_csv(f, index=False))
-    else:
-        write_atomically(path, lambda f: frame.to_parquet(f, index=False))
+add_market(app)

@@ -17,7 +17,7 @@ from dshapley.stopping import StopRule
 from dshapley.valuation import Valuation, estimate
 from dshapley.workers import Result
 
-__all__ = ["exact", "leave_one_out", "random_order", "tmc"]
+__all__ = ["exact", "leave_one_out", "random_order", "tmc", "tmc_draws"]
 
 _MOST_EXACT = 20
 
@@ -89,6 +89,25 @@ def tmc(
     seed, store, n_jobs, progress
         As for `dshapley.run`: resumable, and the same bit for bit with any number of workers.
     """
+    draws = tmc_draws(
+        U, points, permutations=permutations, tolerance=tolerance, seed=seed, store=store,
+        n_jobs=n_jobs, progress=progress,
+    )  # fmt: skip
+    return replace(estimate(draws), m=len(points), terms=None)
+
+
+def tmc_draws(
+    U: Potential,
+    points: Points,
+    *,
+    permutations: int | StopRule = 100,
+    tolerance: float = 0.01,
+    seed: int = 0,
+    store: str | Path | None = None,
+    n_jobs: int | None = None,
+    progress: bool | None = None,
+) -> Draws:
+    """The marginals behind `tmc`, a row a permutation: for errors of sums and of ranks."""
     if len(points) == 0:
         raise InputError("there are no points to value")
     if not tolerance >= 0:
@@ -103,7 +122,7 @@ def tmc(
         **describe(U),
     }
     # A permutation has one marginal of every point, at all sizes: one stratum of weight 1.
-    draws = gather(
+    return gather(
         task,
         Draws.none(points, weights=np.ones(1)),
         identity=identity,
@@ -112,7 +131,6 @@ def tmc(
         n_jobs=n_jobs,
         progress=progress,
     )
-    return replace(estimate(draws), m=len(points), terms=None)
 
 
 @dataclass(frozen=True)

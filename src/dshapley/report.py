@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dshapley.allocation import gain
 from dshapley.interpolation import Interpolation, Prediction
+from dshapley.market.prices import PriceList
+from dshapley.market.splitting import Splitting
 from dshapley.planning import Plan
 from dshapley.valuation import Valuation, estimate
 
@@ -21,7 +23,15 @@ if TYPE_CHECKING:
     from dshapley.experiments import Experiment
     from dshapley.experiments.work import Claim
 
-__all__ = ["number", "print_claims", "print_plans", "print_prediction", "print_valuation"]
+__all__ = [
+    "number",
+    "print_claims",
+    "print_plans",
+    "print_prediction",
+    "print_prices",
+    "print_splitting",
+    "print_valuation",
+]
 
 _CONFIDENCE = 0.95
 _FEW = 30
@@ -199,6 +209,73 @@ def print_prediction(
     console.print(table)
     for line in _quality(interpolation):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def print_prices(console: Console, prices: PriceList, *, top: int) -> None:
+    """The dearest and the cheapest on offer for each size, and what all cost together."""
+    from rich.table import Table
+    from rich.text import Text
+
+    confidence = f"{prices.terms['confidence']:.0%} interval"
+    for total in prices.terms["totals"]:
+        rows = prices.at(total["m"]).sort_values("value", ascending=False, kind="stable")
+        shown = rows if len(rows) <= 2 * top else rows.iloc[[*range(top), *range(-top, 0)]]
+        table = Table(title=f"Prices for data sets of size m = {total['m']}", title_justify="left")
+        for name in ("id", "value", "stderr", "price", confidence):
+            table.add_column(name, justify="right", no_wrap=True)
+        for label, row in shown.iterrows():
+            error = float(row["price_high"] - row["price_low"]) / 4
+            ends = " to ".join(number(row[end], error)[0] for end in ("price_low", "price_high"))
+            cells = (*number(row["value"], row["stderr"]), number(row["price"], error)[0], ends)
+            table.add_row(*map(Text, (str(label), *cells)))
+        console.print(table)
+        for line in _total(total, len(prices)):
+            console.print(line, highlight=False, markup=False, soft_wrap=True)
+    line = f"{prices.terms['pricing']['rule']}; SHA-256 of rows and terms: {prices.checksum}"
+    console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def _total(total: Mapping[str, Any], n: int) -> list[str]:
+    value = _with_ends(total["value"], total["low"], total["high"])
+    price = _with_ends(total["price"], total["price_low"], total["price_high"])
+    rate = _with_ends(total["rate"], total["rate_low"], total["rate_high"])
+    lines = [f"all {n}: value {value}, price {price}, at a rate of {rate} for a value of 1"]
+    if total["raised"]:
+        lines.append(
+            f"{total['raised']} of {n} prices were raised to the floor, which adds "
+            f"{total['raised_by']:.3g} to the total"
+        )
+    if total["errors"] == "added":
+        lines.append("what the errors have in common is not known: for the total they are added up")
+    return lines
+
+
+def _with_ends(middle: float, low: float | None, high: float | None) -> str:
+    if low is None or high is None:
+        return f"{middle:.3g} (?)"
+    if low == high:
+        return f"{middle:.6g}"
+    ends = (number(end, (high - low) / 4)[0] for end in (middle, low, high))
+    return "{} ({} to {})".format(*ends)
+
+
+def print_splitting(console: Console, splitting: Splitting) -> None:
+    """What splitting does to each bundle, the most first."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title="Bundles and the sum of their rows", title_justify="left")
+    for name in ("id", "parts", "as a set", "its parts", "more by", "interval", ""):
+        table.add_column(name, justify="right", no_wrap=True)
+    for i in np.argsort(-np.abs(splitting.difference), kind="stable"):
+        error = float(splitting.stderr[i])
+        parts = (splitting.whole, splitting.split, splitting.difference)
+        cells = [number(float(part[i]), error)[0] for part in parts]
+        ends = (number(float(end[i]), error)[0] for end in (splitting.low, splitting.high))
+        beyond = "beyond the error" if splitting.beyond_error[i] else ""
+        row = (splitting.ids[i], splitting.parts[i], *cells, " to ".join(ends), beyond)
+        table.add_row(*(Text(str(cell)) for cell in row))
+    console.print(table)
 
 
 def print_plans(console: Console, plans: Sequence[Plan], *, n_draws: int, n_workers: int) -> None:

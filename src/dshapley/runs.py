@@ -103,7 +103,8 @@ def run(
         "store": store,
         "n_jobs": n_jobs,
         "progress": progress,
-        "info": {**(info or {}), **reason, "until": repr(rule)},
+        # Which of it is about U: a price list says that and no more.
+        "info": {**(info or {}), **reason, "until": repr(rule), "described": list(about)},
         "started": time.monotonic(),
     }
     if design.auto:

@@ -16,7 +16,15 @@ from dshapley.points import Array, Points
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Prepared", "prepare", "read_table", "task_of"]
+__all__ = [
+    "Prepared",
+    "check_target",
+    "is_number",
+    "plain_columns",
+    "prepare",
+    "read_table",
+    "task_of",
+]
 
 _NUMBERS = "iufbMm"  # numpy's kinds of dtypes: integers, floats, truth values, dates
 _MOST_CLASSES = 20
@@ -81,7 +89,7 @@ def _with_dates(table: pd.DataFrame) -> pd.DataFrame:
 
     for name in table.columns:
         values = table[name].dropna()
-        if values.empty or _is_number(values):
+        if values.empty or is_number(values):
             continue
         if values.astype(str).str.fullmatch(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}.*)?").all():
             dates = pd.to_datetime(table[name], format="ISO8601", errors="coerce", utc=True)
@@ -92,7 +100,7 @@ def _with_dates(table: pd.DataFrame) -> pd.DataFrame:
 
 def task_of(table: pd.DataFrame, target: str, *, asked: str = "auto") -> Task:
     """The task asked for; else classification for text, truth values and few whole numbers."""
-    column = _target(table, target, name="table")
+    column = check_target(table, target, name="table")
     if asked in ("classification", "regression"):
         return cast("Task", asked)
     if asked != "auto":
@@ -128,7 +136,7 @@ def prepare(
     tables = {name: part for name, part in named.items() if part is not None}
     special = [c for c in (id_column, group_column) if c is not None]
     for name, part in tables.items():
-        _target(part, target, name=name)
+        check_target(part, target, name=name)
         for column in [*drop, *special] if name == "table" else []:
             _column(part, column, name=name)
     if table[target].nunique() == 1:
@@ -172,9 +180,9 @@ def _encoder(
     used = [c for c in features if c not in empty]
     if not used:
         raise InputError("every feature column is empty")
-    numbers = [c for c in used if _is_number(base[c])]
+    numbers = [c for c in used if is_number(base[c])]
     texts = [c for c in used if c not in numbers]
-    plain = _plain(base[used], numbers)
+    plain = plain_columns(base[used], numbers)
     notices = []
     if empty:
         notices.append(f"columns without any value are left out: {', '.join(empty)}")
@@ -198,10 +206,10 @@ def _encoder(
         ]
     )
     encoder.fit(plain)
-    return (lambda part: encoder.transform(_plain(part[used], numbers))), used, notices
+    return (lambda part: encoder.transform(plain_columns(part[used], numbers))), used, notices
 
 
-def _plain(part: pd.DataFrame, numbers: list[str]) -> pd.DataFrame:
+def plain_columns(part: pd.DataFrame, numbers: list[str]) -> pd.DataFrame:
     """The same columns as floats (those of `numbers`) or as text, whatever pandas keeps them in."""
     import pandas as pd
 
@@ -246,7 +254,8 @@ def _split(
     return base.sort_index(), held_out.sort_index()
 
 
-def _target(table: pd.DataFrame, target: str, *, name: str) -> pd.Series[Any]:
+def check_target(table: pd.DataFrame, target: str, *, name: str) -> pd.Series[Any]:
+    """The target column, or an error for people where it is not there or has gaps."""
     column = _column(table, target, name=name)
     missing = np.flatnonzero(column.isna())
     if len(missing):
@@ -270,14 +279,15 @@ def _same_columns(
         if column not in part.columns:
             raise InputError(f"the {name} lacks the column {column!r} that the first table has")
         here, there = part[column], table[column]
-        if _is_number(there) and not _is_number(here) and here.notna().any():
+        if is_number(there) and not is_number(here) and here.notna().any():
             bad = next(value for value in here.dropna() if _is_text(value))
             raise InputError(
                 f"the column {column!r} holds numbers in the first table but {bad!r} in the {name}"
             )
 
 
-def _is_number(column: pd.Series[Any]) -> bool:
+def is_number(column: pd.Series[Any]) -> bool:
+    """Whether the column holds numbers, truth values or dates."""
     return column.dtype.kind in _NUMBERS
 
 

@@ -1,0 +1,212 @@
+"""The price list as a thing: rows, terms, a checksum over both, and the folder it is kept in.
+
+    prices.csv, prices.parquet    id, m, rows, value and price with their intervals
+    terms.json                    what the prices rest on, totals, and the checksum
+
+No features and no labels, unless the seller asked for columns of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dshapley.errors import InputError
+from dshapley.store import write_atomically
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["COLUMNS", "PriceList", "load_prices", "sealed"]
+
+COLUMNS = (
+    "id", "m", "rows", "value", "stderr", "low", "high", "price", "price_low", "price_high",
+)  # fmt: skip
+_FORMAT = 1
+
+
+@dataclass(frozen=True, eq=False)
+class PriceList:
+    """What each point or bundle on offer costs, for one or several data set sizes of buyers.
+
+    Attributes
+    ----------
+    frame
+        A row for each id and m: `id` (as text), `m`, `rows` (more than 1 for a bundle), `value`
+        with `stderr`, `low` and `high`, and `price` with `price_low` and `price_high`.
+    terms
+        Plain values, as kept in terms.json: the potential, the seller's database by its size and
+        digest, draws, seed, the rule of pricing, the totals for each m, and the checksum.
+    """
+
+    frame: pd.DataFrame
+    terms: Mapping[str, Any]
+
+    def __len__(self) -> int:
+        """How many points or bundles are on offer."""
+        return int(self.terms["offered"])
+
+    @property
+    def checksum(self) -> str:
+        """SHA-256 of rows and terms. It is no signature: compare it by a way of its own."""
+        return str(self.terms["checksum"])
+
+    @property
+    def totals(self) -> pd.DataFrame:
+        """A row for each m: the rate, what all points are worth and cost, with intervals."""
+        import pandas as pd
+
+        return pd.DataFrame(self.terms["totals"]).set_index("m")
+
+    def at(self, m: int) -> pd.DataFrame:
+        """The rows for buyers with data sets of size m, by id."""
+        if m not in self.terms["m"]:
+            sizes = ", ".join(map(str, self.terms["m"]))
+            raise InputError(f"m = {m}: this list has prices for m = {sizes}")
+        return self.frame[self.frame["m"] == m].set_index("id")
+
+    def save(self, folder: str | Path) -> None:
+        """Write prices.csv, prices.parquet and terms.json, each whole or not at all."""
+        folder = Path(folder)
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f"{folder} cannot be a folder: it is a file")
+        if folder.is_dir() and any(folder.iterdir()) and not (folder / "terms.json").exists():
+            raise InputError(f"{folder} is not empty and holds no price list: name a new folder")
+        folder.mkdir(parents=True, exist_ok=True)
+        frame, text = self.frame, json.dumps(self.terms, indent=1, allow_nan=False) + "\n"
+        write_atomically(folder / "prices.csv", lambda f: frame.to_csv(f, index=False))
+        write_atomically(folder / "prices.parquet", lambda f: frame.to_parquet(f, index=False))
+        # Last: rows without their terms are refused, whenever this was stopped.
+        write_atomically(folder / "terms.json", lambda f: f.write(text.encode()))
+
+
+def sealed(frame: pd.DataFrame, terms: Mapping[str, Any]) -> PriceList:
+    """The list of these rows and terms, with its checksum."""
+    # As it will be read back: what is summed up is what is written.
+    kept = json.loads(json.dumps({"format": _FORMAT, **terms}, default=lambda n: n.item()))
+    return PriceList(frame, {**kept, "checksum": _checksum(frame, kept)})
+
+
+def load_prices(folder: str | Path) -> PriceList:
+    """A price list from its folder. One that was changed since it was made is refused."""
+    folder = Path(folder)
+    terms = _terms(folder / "terms.json")
+    frames = [
+        (folder / name, read(folder / name))
+        for name, read in (("prices.csv", _from_csv), ("prices.parquet", _from_parquet))
+        if (folder / name).exists()
+    ]
+    if not frames:
+        raise InputError(f"{folder} holds terms but no prices.csv and no prices.parquet")
+    for path, frame in frames:
+        _check_rows(frame, path, terms)
+        if _checksum(frame, terms) != terms["checksum"]:
+            raise InputError(
+                f"{path} or its terms.json was changed since the list was made: its checksum does "
+                "not match; ask the seller for the list again"
+            )
+    return PriceList(frames[0][1], terms)
+
+
+def _terms(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise InputError(f"{path.parent} holds no price list (no terms.json)")
+    try:
+        terms: dict[str, Any] = json.loads(path.read_text())
+        number, _ = terms["format"], [terms[part] for part in ("checksum", "m", "offered")]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path} is damaged ({error}): ask the seller for it again") from None
+    if number != _FORMAT:
+        raise InputError(f"{path} has format {number}; this dshapley reads {_FORMAT}")
+    return terms
+
+
+def _from_csv(path: Path) -> pd.DataFrame:
+    import pandas as pd
+
+    try:
+        frame = pd.read_csv(
+            io.BytesIO(path.read_bytes()), dtype=str, keep_default_na=False, na_values=[]
+        )
+        return _typed(frame)
+    except ValueError as error:
+        raise _unreadable(path, error) from None
+
+
+def _from_parquet(path: Path) -> pd.DataFrame:
+    import pandas as pd
+
+    try:
+        return _typed(pd.read_parquet(io.BytesIO(path.read_bytes())))
+    except Exception as error:  # a damaged file can raise nearly anything
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Path, error: Exception) -> InputError:
+    reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return InputError(f"{path} cannot be read as a price list: {reason}")
+
+
+def _typed(frame: pd.DataFrame) -> pd.DataFrame:
+    """Ids and details as text, sizes whole, all else floats; an empty cell is no number."""
+    columns: dict[str, Any] = {}
+    for name in COLUMNS:
+        if name not in frame.columns:
+            raise ValueError(f"it has no column {name!r}")
+    for name in map(str, frame.columns):
+        column = frame[name]
+        if name in ("m", "rows"):
+            columns[name] = column.astype("int64")
+        elif name in COLUMNS[3:]:
+            # By way of Python: pandas' own reader is off by a last digit now and then.
+            cells = [math.nan if cell == "" else float(cell) for cell in column]
+            columns[name] = np.array(cells, dtype=np.float64)
+        else:
+            gaps = column.isna()
+            texts = ["" if gap else str(cell) for cell, gap in zip(column, gaps, strict=True)]
+            columns[name] = np.array(texts, dtype=object)
+    return type(frame)(columns)
+
+
+def _check_rows(frame: pd.DataFrame, path: Path, terms: Mapping[str, Any]) -> None:
+    """Refuse ids that are missing or twice there, in words of their own."""
+    unnamed = np.flatnonzero(frame["id"] == "")
+    if len(unnamed):
+        raise InputError(f"{path}: the id is missing in row {unnamed[0]}")
+    twice = frame.duplicated(["id", "m"])
+    if twice.any():
+        row = frame[twice].iloc[0]
+        raise InputError(f"{path}: the id {row['id']!r} is there twice for m = {row['m']}")
+    sizes = set(frame["m"].tolist())
+    if sizes != set(terms["m"]):
+        raise InputError(f"{path}: the prices are for other m than terms.json says")
+    for m in sizes:
+        n = int((frame["m"] == m).sum())
+        if n != terms["offered"]:
+            raise InputError(
+                f"{path}: {n} ids have a price for m = {m}, and {terms['offered']} are on offer"
+            )
+
+
+def _checksum(frame: pd.DataFrame, terms: Mapping[str, Any]) -> str:
+    """SHA-256 of rows and terms in one spelling, whatever file they came from."""
+    names = [str(name) for name in frame.columns]
+    cells = [frame[name].tolist() for name in names]
+    rows = [[_spelled(cell) for cell in row] for row in zip(*cells, strict=True)]
+    rest = {name: value for name, value in terms.items() if name != "checksum"}
+    text = json.dumps(
+        {"columns": names, "rows": rows, "terms": rest}, sort_keys=True, separators=(",", ":")
+    )
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _spelled(cell: Any) -> Any:
+    return "nan" if isinstance(cell, float) and math.isnan(cell) else cell

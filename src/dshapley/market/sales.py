@@ -1,0 +1,178 @@
+"""Both sides of a sale from files: run folders, tables, price lists and summaries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from dshapley.errors import InputError, warn
+from dshapley.market.agreement import Check, check
+from dshapley.market.coding import table_summary
+from dshapley.market.matching import Match, match
+from dshapley.market.prices import PriceList, load_prices
+from dshapley.market.pricing import price_list
+from dshapley.market.splitting import Splitting, splitting
+from dshapley.market.summaries import load_summary
+from dshapley.metrics import METRICS
+from dshapley.models import MODELS, model_from_name
+from dshapley.points import Bundles
+from dshapley.potentials import potential
+from dshapley.runs import METHOD
+from dshapley.store import load
+from dshapley.tables import prepare, read_table, task_of
+from dshapley.valuation import Valuation, estimate
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["checked", "matched", "priced", "split"]
+
+
+def priced(folder: Path, *, m: Sequence[int], **pricing: Any) -> PriceList:
+    """The price list of a run of `dshapley value`."""
+    valuation = _valuation(folder)
+    if valuation.about.get("p", 1) != 1:
+        warn(f"{folder}: only the rows that were measured are priced, not those predicted")
+    return price_list(valuation, m=list(m) or None, **pricing)
+
+
+def split(folder: Path, rows: Path) -> Splitting:
+    """Bundles of one run beside their rows, valued in another.
+
+    Which row is in which bundle is read from the table of the first run.
+    """
+    whole, parts = _valuation(folder), _valuation(rows)
+    about = whole.about
+    if about.get("group") is None:
+        raise InputError(f"{folder} holds no bundles: value them with --group COLUMN")
+    for name in ("database", "test"):
+        if about.get(name) != parts.about.get(name):
+            raise InputError(
+                f"{rows} was valued with another {name} than {folder}: repeat its command without "
+                f"--group and with --drop {about['group']}"
+            )
+    base = Path(about["table"])
+    if not base.exists():
+        raise InputError(f"{base}, the table of {folder}, is gone")
+    points = about["points_table"]
+    prepared = prepare(
+        read_table(base),
+        target=about["target"],
+        task=about["task"],
+        test=None if about["test_table"] is None else read_table(about["test_table"]),
+        test_size=about["test_size"],
+        points=None if points is None else read_table(points),
+        id_column=about["id"],
+        group_column=about["group"],
+        drop=about["drop"],
+        seed=about["seed"],
+    )
+    if Bundles(prepared.points, prepared.groups).fingerprint() != about["points"]:
+        raise InputError(f"{base} is not what it was when {folder} was made: its rows differ")
+    assert prepared.groups is not None
+    if not np.array_equal(prepared.points.ids.astype(str), parts.ids.astype(str)):
+        raise InputError(f"{rows} holds values of other rows than those of {folder}'s bundles")
+    return splitting(whole, parts, prepared.groups)
+
+
+def _valuation(folder: Path) -> Valuation:
+    draws = load(folder)
+    if draws.about["method"] != METHOD:
+        raise InputError(f"{folder} holds a run of {draws.about['method']}; prices are of {METHOD}")
+    return estimate(draws)
+
+
+def matched(
+    seller: Path,
+    buyer: Path,
+    *,
+    target: str | None = None,
+    lipschitz: float | None = None,
+    m: int | None = None,
+    prices: Path | None = None,
+) -> Match:
+    """The distance of a published summary from a table, or from another summary."""
+    published = load_summary(seller)
+    if buyer.suffix == ".json":
+        other = load_summary(buyer)
+    else:
+        other = table_summary(read_table(buyer), target=target, like=published)
+    if lipschitz is None and (m is not None or prices is not None):
+        raise InputError("--m and --prices say how far values may be off: give --lipschitz too")
+    if lipschitz is not None and not 0 < lipschitz < float("inf"):
+        raise InputError(f"--lipschitz {lipschitz}: it is a number above 0")
+    beta: Callable[[int], float] | None = None
+    if lipschitz is not None:
+        top = lipschitz
+        beta = lambda k: top / k  # noqa: E731
+    listed = None if prices is None else load_prices(prices)
+    return match(published, other, beta=beta, m=m, prices=listed)
+
+
+def checked(
+    prices: Path,
+    buyer: Path,
+    bought: Path,
+    *,
+    target: str,
+    id_column: str,
+    test: Path | None,
+    test_size: float,
+    drop: Sequence[str],
+    model: str | None,
+    metric: str | None,
+    seed: int,
+    notice: Callable[[str], object],
+    **options: Any,
+) -> Check:
+    """A price list beside the buyer's own values of what was bought."""
+    listed = load_prices(prices)
+    terms = listed.terms
+    own, new = read_table(buyer), read_table(bought)
+    if id_column not in own.columns:  # names are for what was bought
+        own = own.assign(**{id_column: [f"own {i}" for i in range(len(own))]})
+    task = task_of(own, target, asked=terms.get("task") or "auto")
+    estimator = model_from_name(_model(terms, model), task)
+    prepared = prepare(
+        own,
+        target=target,
+        task=task,
+        test=None if test is None else read_table(test),
+        test_size=test_size,
+        points=_named(new, id_column),
+        id_column=id_column,
+        drop=drop,
+        seed=seed,
+    )
+    for text in prepared.notices:
+        notice(text)
+    chosen = metric if metric is not None else terms.get("metric")
+    if chosen not in METRICS:
+        raise InputError(f"the list's metric {chosen!r} is none of ours: name yours with --metric")
+    U = potential(
+        estimator,
+        test=prepared.test,
+        metric=chosen,
+        min_rows=cast("int", terms["potential"].get("min_rows", 1)),
+    )
+    return check(listed, prepared.database, prepared.points, U=U, seed=seed, **options)
+
+
+def _model(terms: Mapping[str, Any], asked: str | None) -> str:
+    """The model's name. That of a list is only followed to models of ours: others are code."""
+    if asked is not None:
+        return asked
+    name = terms.get("model")
+    if name != "auto" and name not in MODELS:
+        raise InputError(f"the list's model ({name}) is none of ours: name yours with --model")
+    return str(name)
+
+
+def _named(new: pd.DataFrame, id_column: str) -> pd.DataFrame:
+    if id_column in new.columns and new[id_column].isna().any():
+        row = int(np.flatnonzero(new[id_column].isna())[0])
+        raise InputError(f"the id is missing in row {row} of the rows bought")
+    return new

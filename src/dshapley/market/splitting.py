@@ -1,0 +1,179 @@
+"""Does it pay to split a bundle? Its price as a set, beside those of its parts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dshapley.errors import InputError, nearest, warn
+from dshapley.points import Array, Floats
+from dshapley.uncertainty import bonferroni_quantile, check_confidence
+from dshapley.valuation import Valuation
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Splitting", "splitting"]
+
+
+@dataclass(frozen=True, eq=False)
+class Splitting:
+    """What splitting does to each bundle. Made by `splitting`.
+
+    Attributes
+    ----------
+    ids, parts
+        The bundles, and into how many parts each is split.
+    whole, split
+        Its value as a set, and the sum of its parts' values.
+    difference, stderr
+        split - whole, and the error of that.
+    low, high
+        Intervals for the difference that hold for all bundles at once.
+    joint
+        Whether both come from the same draws, whose errors cancel in the difference.
+    """
+
+    ids: Array
+    parts: Array
+    whole: Floats
+    split: Floats
+    difference: Floats
+    stderr: Floats
+    low: Floats
+    high: Floats
+    joint: bool
+
+    @property
+    def beyond_error(self) -> Array:
+        """Which bundles change their total by being split, beyond the error."""
+        return (self.low > 0) | (self.high < 0)
+
+    def to_frame(self) -> pd.DataFrame:
+        """A data frame by bundle."""
+        import pandas as pd
+
+        names = ("parts", "whole", "split", "difference", "stderr", "low", "high", "beyond_error")
+        return pd.DataFrame(
+            {name: getattr(self, name) for name in names}, index=pd.Index(self.ids, name="id")
+        )
+
+
+def splitting(
+    whole: Valuation, parts: Valuation, part_of: Sequence[Any] | Array, *, confidence: float = 0.95
+) -> Splitting:
+    """Whether the parts of bundles are worth as much as the bundles, beyond the errors.
+
+    A seller who is paid by the list gains by splitting a bundle whose parts are worth more, and
+    a buyer by asking for it whole. The value of a set is not the sum of its rows' in general, as
+    small as the set may be beside m: with f(j) the mean of U over sets of j rows, b rows like all
+    others are worth m^-1 (sum over j < b of f(m + j) - f(j)) as a set and b/m (f(m) - f(0)) one by
+    one, so that their parts are worth more by about m^-1 (sum over j < b of f(j) - f(0)). It is
+    nothing only where so few rows by themselves teach nothing. A warning names the bundles whose
+    totals differ beyond the error.
+
+    Parameters
+    ----------
+    whole
+        Values of bundles, such as of `value(..., groups=...)`.
+    parts
+        Values of rows, or of smaller bundles, for the same m. Where both runs have the same
+        database, m, weights, seed and draws, their sets S are the same, and what the errors have
+        in common cancels.
+    part_of
+        For each part, in the order of `parts.ids`, the bundle that it belongs to.
+    confidence
+        Of the intervals, for all bundles at once (Bonferroni).
+
+    Examples
+    --------
+    >>> import dshapley as ds
+    >>> B = ds.Points([[-1.0], [0.0], [4.0], [1.0]])
+    >>> lots, design, U = ["a", "a", "b", "b"], ds.Design(B, m=9), lambda S: float(S.X.sum())
+    >>> both = [ds.estimate(ds.run(U, design, Z, until=20)) for Z in (ds.Bundles(B, lots), B)]
+    >>> found = splitting(*both, lots)
+    >>> found.difference.round(6).tolist(), found.beyond_error.tolist(), found.joint
+    ([0.0, 0.0], [False, False], True)
+    """
+    check_confidence(confidence)
+    names = np.array([str(name) for name in part_of])
+    ids = [str(name) for name in whole.ids]
+    if len(names) != len(parts):
+        raise InputError(f"part_of names {len(names)} bundles for {len(parts)} parts: one for each")
+    if whole.m != parts.m:
+        raise InputError(f"the bundles are valued for m = {whole.m} and the parts for {parts.m}")
+    _check_names(names, ids)
+    member = names == np.array(ids)[:, np.newaxis]
+    covered = member @ parts.rows
+    if (covered != whole.rows).any():
+        i = int(np.flatnonzero(covered != whole.rows)[0])
+        raise InputError(
+            f"the bundle {ids[i]!r} has {whole.rows[i]} rows, and its parts {covered[i]}"
+        )
+    split = member @ parts.values
+    joint = _same_draws(whole, parts)
+    stderr = _errors(whole, parts, member, joint)
+    quantile = bonferroni_quantile(confidence, len(ids), min(whole._freedom, parts._freedom))
+    difference = split - whole.values
+    # Marginals are kept in single precision: what all draws agree on is known to that only.
+    rounding = np.finfo(np.float32).eps * (member @ np.abs(parts.values) + np.abs(whole.values))
+    half = quantile * stderr + rounding
+    found = Splitting(
+        whole.ids, member.sum(axis=1), whole.values, split, difference, stderr,
+        difference - half, difference + half, joint,
+    )  # fmt: skip
+    _warn(found)
+    return found
+
+
+def _check_names(names: Array, ids: list[str]) -> None:
+    odd = sorted(set(names.tolist()) - set(ids))
+    if odd:
+        raise InputError(f"part_of: there is no bundle {odd[0]!r}; {nearest(odd[0], ids)}")
+
+
+_RUN = ("method", "m", "seed", "weights", "sizes", "anchor", "database")
+
+
+def _same_draws(whole: Valuation, parts: Valuation) -> bool:
+    """Whether both runs drew the same sets S, and asked the same U of them."""
+    if whole.terms is None or parts.terms is None:
+        return False
+    ours, theirs = whole.terms.draws, parts.terms.draws
+    if len(ours) != len(theirs) or not ours.about.get("described"):
+        return False
+    names = [*_RUN, *ours.about["described"]]
+    same = all(name in ours.about for name in _RUN) and all(
+        ours.about.get(name) == theirs.about.get(name) for name in names
+    )
+    return same and np.array_equal(ours.t, theirs.t) and np.array_equal(ours.k, theirs.k)
+
+
+def _errors(whole: Valuation, parts: Valuation, member: Array, joint: bool) -> Floats:
+    if whole.terms is None or parts.terms is None:
+        return whole.stderr + member @ parts.stderr  # nobody knows what they have in common
+    ours = np.concatenate([part for _, part in whole._influences()], axis=1)
+    theirs = np.sum(
+        [part @ member[:, columns].T for columns, part in parts._influences()], axis=0
+    )  # fmt: skip
+    if joint:
+        return np.sqrt(((theirs - ours) ** 2).sum(axis=0))
+    return np.sqrt((theirs**2).sum(axis=0) + (ours**2).sum(axis=0))
+
+
+def _warn(found: Splitting) -> None:
+    beyond = np.flatnonzero(found.beyond_error)
+    if not len(beyond):
+        return
+    worst = beyond[np.argmax(np.abs(found.difference[beyond]))]
+    by = found.difference[worst]
+    size = abs(by / found.whole[worst]) if found.whole[worst] else math.inf
+    warn(
+        f"{len(beyond)} of {len(found.ids)} bundles change their total by being split, beyond the "
+        f"error; most {str(found.ids[worst])!r}, whose parts are worth {abs(by):.3g} "
+        f"({size:.0%}) {'more' if by > 0 else 'less'} than the whole"
+    )

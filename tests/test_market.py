@@ -1,0 +1,565 @@
+"""A sale from both sides: summaries and their distance, the check afterwards, bundles."""
+
+import json
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+from typer.testing import CliRunner
+
+import dshapley as ds
+from conftest import labelled
+from dshapley import market
+from dshapley.cli import app
+from dshapley.datasets import adult_sample
+from dshapley.errors import DShapleyWarning
+from dshapley.market.coding import coded, coding_of, table_summary
+from dshapley.market.summaries import _directions
+from records import MeanGame
+
+# Summaries and their distance
+
+
+def cloud(n, d=5, *, seed=0, shift=0.0):
+    rows = np.random.default_rng(seed).normal(size=(n, d))
+    rows[:, 0] += shift
+    return ds.Points(rows, (rows[:, 1] > 0).astype(int))
+
+
+@pytest.fixture(scope="module")
+def seller():
+    return market.summary(cloud(1000))
+
+
+@pytest.mark.parametrize("shift", [0.5, 1.0, 3.0])
+def test_the_distance_of_a_shift_is_its_length(seller, shift):
+    found = market.match(seller, market.summary(cloud(1000, seed=1, shift=shift), like=seller))
+    assert found.beyond_noise
+    assert found.excess == pytest.approx(shift, rel=0.12)
+    assert found.shift == pytest.approx(shift, rel=0.15)
+
+
+def test_the_distance_is_below_that_of_optimal_transport():
+    """SW / c_d <= W_1, here for a change of spread, where they are not equal."""
+    rng = np.random.default_rng(0)
+    a, b = ds.Points(rng.normal(size=(500, 3))), ds.Points(3 * rng.normal(size=(500, 3)))
+    one = market.summary(a)
+    found = market.match(one, market.summary(b, like=one))
+    W = ds.bounds.wasserstein(
+        ds.Points((a.X - one.mean) / one.scale), ds.Points((b.X - one.mean) / one.scale)
+    )
+    assert 0.8 * W < found.distance < 1.02 * W
+
+
+@pytest.mark.parametrize(("n", "n_buyer"), [(1000, 1000), (1000, 60), (60, 400)])
+def test_the_noise_is_what_samples_of_one_distribution_show(n, n_buyer):
+    distances, noise, beyond = [], [], 0
+    for seed in range(0, 60, 2):
+        one = market.summary(cloud(n, seed=seed), n_projections=20)
+        found = market.match(one, market.summary(cloud(n_buyer, seed=seed + 1), like=one))
+        distances.append(found.distance)
+        noise.append(found.noise)
+        beyond += found.beyond_noise
+    assert np.mean(noise) == pytest.approx(np.mean(distances), rel=0.15)
+    assert beyond <= 5  # one in twenty of 30
+
+
+def test_labels_belong_to_the_distribution():
+    rows = cloud(600)
+    one = market.summary(rows, label_cost=2.0)
+    turned = market.match(one, market.summary(ds.Points(rows.X, 1 - rows.y), like=one))
+    assert turned.beyond_noise
+    assert market.match(one, market.summary(rows, like=one)).distance == 0.0
+    without = market.summary(rows, label_cost=0.0)
+    blind = market.match(without, market.summary(ds.Points(rows.X, 1 - rows.y), like=without))
+    assert blind.distance == 0.0
+    number = market.summary(ds.Points(rows.X, rows.X[:, 1] ** 3))
+    other = market.summary(ds.Points(rows.X, 3 + rows.X[:, 1] ** 3), like=number)
+    assert market.match(number, other).beyond_noise
+
+
+def test_the_gap_is_that_of_the_theorem(seller):
+    other = market.summary(cloud(500, seed=3, shift=1.0), like=seller)
+    found = market.match(seller, other, beta=lambda k: 0.1 / k, m=50)
+    (gap,) = found.gaps
+    assert gap["gap"] == ds.bounds.shift_gap(lambda k: 0.1 / k, 50, found.distance)
+    assert gap["beyond"] == ds.bounds.shift_gap(lambda k: 0.1 / k, 50, found.excess)
+    assert "lower bound" in found.lines()[-1]
+    with pytest.raises(ds.InputError, match="give m"):
+        market.match(seller, other, beta=1.0)
+    valued = ds.Valuation(np.ones(2), np.zeros(2), 50, 9, np.arange(2), np.ones(2, int))
+    prices = market.price_list(valued, rate=7.0)
+    (gap,) = market.match(seller, other, beta=lambda k: 0.1 / k, prices=prices).gaps
+    assert gap["money"] == pytest.approx(7 * gap["gap"])
+
+
+def test_directions_are_public():
+    one, other = (_directions(list("abc"), 3, 10, seed) for seed in (0, 0))
+    assert np.array_equal(one, other)
+    assert not np.allclose(one, _directions(list("abd"), 3, 10, 0))
+    assert not np.allclose(one, _directions(list("abc"), 3, 10, 1))
+    assert np.linalg.norm(one, axis=0) == pytest.approx(1.0)
+
+
+def test_a_summary_holds_no_row_and_comes_back_as_it_was(tmp_path, seller):
+    rows = cloud(103)
+    one = market.summary(rows)
+    one.save(tmp_path / "a.json")
+    back = market.load_summary(tmp_path / "a.json")
+    assert market.match(one, back).distance == 0.0
+    # Sorted projections would be rows' own; means over five rows or more are not.
+    projected = np.sort(
+        np.column_stack([(rows.X - one.mean) / one.scale, np.eye(2)[rows.y] / np.sqrt(2)])
+        @ _directions(["0", "1", "2", "3", "4", "", "0", "1"], 7, 100, 0),
+        axis=0,
+    )
+    assert one.means.shape == (100, 16)
+    first = projected[:6].sum(axis=0) + (103 / 16 - 6) * projected[6]
+    assert one.means[:, 0] == pytest.approx(first * 16 / 103)
+    assert one.means.mean(axis=1) == pytest.approx(projected.mean(axis=0))
+    for value in rows.X.ravel()[:50]:
+        assert str(value) not in (tmp_path / "a.json").read_text()
+
+
+@pytest.mark.parametrize(
+    ("points", "options", "says"),
+    [
+        (cloud(10), {}, "would show them"),
+        (ds.Points(pd.DataFrame({"a": ["x"] * 50})), {}, "encode text"),
+        (ds.Points(np.full((50, 1), np.nan)), {}, "missing or infinite"),
+        (cloud(50), {"n_projections": 0}, "n_projections = 0"),
+        (cloud(50), {"seed": -1}, "seed = -1"),
+        (cloud(50), {"label_cost": -1.0}, "label_cost = -1"),
+    ],
+)
+def test_bad_tables_for_a_summary(points, options, says):
+    with pytest.raises(ds.InputError, match=says):
+        market.summary(points, **options)
+
+
+def test_summaries_that_do_not_fit(tmp_path, seller):
+    with pytest.raises(ds.InputError, match="not of one make"):
+        market.match(seller, market.summary(cloud(100, seed=1)))
+    with pytest.raises(ds.InputError, match="not those of the other side"):
+        market.summary(cloud(100, d=4), like=seller)
+    with pytest.raises(ds.InputError, match="no class '7'"):
+        market.summary(ds.Points(cloud(100).X, np.full(100, 7)), like=seller)
+    with pytest.raises(ds.InputError, match="the other has none"):
+        market.summary(ds.Points(cloud(100).X), like=seller)
+    with pytest.raises(ds.InputError, match="of arrays"):
+        table_summary(adult_sample().head(50), like=seller)
+    (tmp_path / "bad.json").write_text('{"format": 1}')
+    for name, says in (("bad.json", "no summary"), ("gone.json", "no such file")):
+        with pytest.raises(ds.InputError, match=says):
+            market.load_summary(tmp_path / name)
+
+
+def test_tables_are_coded_by_what_the_seller_published():
+    table = pd.DataFrame(
+        {
+            "age": [20.0, 30.0, np.nan, 40.0] * 10,
+            "job": ["cook", "smith", None, "smith"] * 9 + ["spy", "cook", "cook", "cook"],
+            "empty": np.nan,
+            "y": ["a", "b"] * 20,
+        }
+    )
+    coding = coding_of(table, target="y")
+    assert "spy" not in json.dumps(coding)  # a single row's
+    other = pd.DataFrame({"y": ["b"], "job": ["spy"], "age": [np.nan]})
+    assert coded(other, coding).X.iloc[0].to_dict() == {
+        "age": 30.0, "job=cook": 0.0, "job=missing": 0.0, "job=smith": 0.0, "job=(other)": 1.0,
+    }  # fmt: skip
+    with pytest.raises(ds.InputError, match="lacks the column 'age'"):
+        coded(other.drop(columns="age"), coding)
+    with pytest.raises(ds.InputError, match="numbers there but not"):
+        coded(other.assign(age="old"), coding)
+
+
+# The check after a sale
+
+
+@pytest.fixture(scope="module")
+def sale():
+    """A list of 40 points, half of them mislabelled, and a buyer like the seller."""
+    offered, flip = labelled(40, seed=2), np.arange(40) % 2 == 0
+    S = ds.Points(offered.X, np.where(flip, 1 - offered.y, offered.y), [f"p{i}" for i in range(40)])
+    test = labelled(150, seed=1)
+    U = ds.potential(LogisticRegression(), test=test)
+    valuation = ds.value(
+        labelled(200), model=LogisticRegression(), test=test, points=S, m=80, draws=300,
+        weights="1/k",
+    )  # fmt: skip
+    return market.price_list(valuation, rate=1000.0, m=[20, 80]), labelled(40, seed=3), S, U
+
+
+@pytest.fixture(scope="module")
+def found(sale):
+    prices, B, S, U = sale
+    return market.check(prices, B, S, U=U, permutations=60)
+
+
+def test_the_buyer_finds_the_order_of_the_list(sale, found):
+    prices, B, S, U = sale
+    own = ds.data_shapley.tmc(U, B + S, permutations=60)
+    assert np.array_equal(found.frame["own"], own.values[40:])
+    assert found.frame["own_stderr"].to_numpy() == pytest.approx(own.stderr[40:])
+    assert found.frame.index.tolist() == S.ids.tolist()
+    assert np.array_equal(found.frame["value"], prices.at(80)["value"])
+    assert (found.m, found.rows, found.same_test) == (80, (40, 40), True)
+    r, low, high = found.rank_correlation
+    assert r == pytest.approx(found.frame[["value", "own"]].corr("spearman").iloc[0, 1])
+    assert low < r < high
+    assert found.without_noise[0] > r
+    assert found.order == "holds"
+    assert "in the order that you find" in found.verdict
+
+
+def test_a_shuffled_list_is_found_out(sale):
+    prices, B, S, U = sale
+    turned = ds.Points(S.X[::-1], S.y[::-1], S.ids)  # the even ones were the bad
+    found = market.check(prices, B, turned, U=U, permutations=60)
+    assert found.rank_correlation[0] < 0
+    assert found.order == "fails"
+    assert "does not put" in found.verdict
+
+
+def test_the_absolute_percentage_error_is_the_papers(found):
+    listed, own = found.frame["value"].sum(), found.frame["own"].sum()
+    assert found.totals == (listed, own)
+    if listed > 0:
+        assert found.ape[0] == pytest.approx(abs(listed - own) / listed)
+
+
+class Additive:
+    """Each row is worth its first column: the value within any set, so that lists are exact."""
+
+    def __call__(self, S):
+        return float(S.X[:, 0].sum())
+
+    def describe(self):
+        return {"potential": "sum", "metric": "sum"}
+
+
+def listed(values, stderr, U=None, *, m=60, common=None, **about):
+    """A price list of these values, as if from a run."""
+    n = len(values)
+    rng = np.random.default_rng(0)
+    signs = rng.normal(size=(500, 1 if common else n)) * np.ones((1, n))
+    gains = m * (values + signs * stderr * np.sqrt(500))  # k = 1 is one size of m
+    k = np.ones(500, int)
+    about = {"described": ["potential", "metric"], "potential": "sum", "metric": "sum", **about}
+    draws = ds.Draws(
+        np.arange(500), k, gains.astype(np.float32), np.eye(1, m)[0], np.arange(n),
+        np.ones(n, int), about,
+    )  # fmt: skip
+    return market.price_list(ds.estimate(draws), rate=1.0)
+
+
+def test_an_exact_list_has_no_error():
+    S, B = ds.Points(np.arange(1.0, 31)[:, None]), ds.Points(np.ones((30, 1)))
+    prices = listed(S.X[:, 0], 0.0)
+    found = market.check(prices, B, S, U=Additive(), permutations=10, tolerance=0)
+    assert found.ape == (pytest.approx(0, abs=1e-6),) * 3
+    assert found.rank_correlation[0] == pytest.approx(1)
+    assert (found.order, found.worth) == ("holds", "holds")
+    assert "1000%" not in found.verdict
+    dear = listed(1.5 * S.X[:, 0], 0.0)
+    found = market.check(dear, B, S, U=Additive(), permutations=10, tolerance=0)
+    assert found.ape[0] == pytest.approx(1 / 3, abs=1e-6)
+    assert (found.order, found.worth) == ("holds", "fails")
+    assert "not worth to you" in found.verdict
+
+
+def test_the_error_of_the_ape_has_the_lists(sale):
+    S, B = ds.Points(np.arange(1.0, 31)[:, None]), ds.Points(np.ones((30, 1)))
+    total = S.X.sum()
+    for common, error in ((True, 30 * 0.5), (False, np.sqrt(30) * 0.5)):
+        prices = listed(S.X[:, 0], 0.5, common=common)
+        found = market.check(prices, B, S, U=Additive(), permutations=10, tolerance=0)
+        assert found.ape_stderr == pytest.approx(error / total, rel=0.1)
+        # Of a part of the list, as related as the whole is.
+        half = S.take(slice(0, 15))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DShapleyWarning)  # 45 rows, not 60
+            found = market.check(prices, B, half, U=Additive(), permutations=10, tolerance=0)
+        expected = 15 * 0.5 if common else np.sqrt(15) * 0.5
+        assert found.total_errors[0] == pytest.approx(expected, rel=0.1)
+
+
+def test_noise_that_hides_the_order_is_said():
+    S, B = ds.Points(np.arange(1.0, 31)[:, None] / 30), ds.Points(np.ones((30, 1)))
+    found = market.check(listed(S.X[:, 0], 9.0), B, S, U=Additive(), permutations=5, tolerance=0)
+    assert found.order == "not shown"
+    assert "cannot be told" in found.verdict
+
+
+def test_a_list_of_another_size_is_said(sale):
+    prices, B, S, U = sale
+    with pytest.warns(DShapleyWarning, match="nearest values are for m = 20"):
+        market.check(prices, B.take(slice(0, 10)), S.take(slice(0, 10)).take(
+            slice(0, 6)), U=U, permutations=2)  # fmt: skip
+    with pytest.raises(ds.InputError, match="m = 30: this list has prices for m = 20, 80"):
+        market.check(prices, B, S, U=U, m=30)
+
+
+def test_lists_under_another_potential_are_refused(sale):
+    prices, B, S, U = sale
+    test = (U.test.X, U.test.y)
+    for other, says in (
+        (ds.potential(LogisticRegression(), test=test, metric="f1"), "metric is accuracy there"),
+        (ds.potential(LogisticRegression(C=0.1), test=test), "estimator.C is 1.0 there and 0.1"),
+        (ds.potential(LogisticRegression(), test=test, min_rows=5), "min_rows is 1 there"),
+        (Additive(), "another potential"),
+    ):
+        with pytest.raises(ds.InputError, match=says) as caught:
+            market.check(prices, B, S, U=other)
+        assert "\n" not in str(caught.value)
+    mine = ds.potential(LogisticRegression(), test=labelled(50, seed=9), path="refit")
+    assert not market.check(prices, B, S, U=mine, permutations=2).same_test
+    nameless = ds.Valuation(np.ones(2), np.zeros(2), 5, 9, np.arange(2), np.ones(2, int))
+    with pytest.raises(ds.InputError, match="does not say"):
+        market.check(market.price_list(nameless, rate=1.0), B, S, U=U)
+
+
+def test_rows_bought_must_be_on_the_list(sale):
+    prices, B, S, U = sale
+    for ids, says in (
+        (["p1", "p1"], "two rows bought have the id 'p1'"),
+        (["p1", "p99"], "1 of 2 rows bought are not on the list: there is no 'p99'"),
+    ):
+        with pytest.raises(ds.InputError, match=says):
+            market.check(prices, B, ds.Points(S.X[:2], S.y[:2], ids), U=U, m=80)
+
+
+def test_bundles_cannot_be_checked_as_rows():
+    B = ds.Points(np.arange(6.0)[:, None])
+    U = Additive()
+    lots = ds.Bundles(B, ["0", "0", "1", "1", "2", "2"])
+    bundles = ds.estimate(ds.run(U, ds.Design(B, m=9), lots, until=3))
+    prices = market.price_list(bundles, rate=1.0)
+    with pytest.raises(ds.InputError, match="list is of bundles"):
+        market.check(prices, B, B.take(slice(0, 3)), U=U)
+
+
+# Bundles
+
+
+def both(game, lots, *, n=400, seeds=(0, 0)):
+    """The values of bundles and of their rows."""
+    sets = (ds.Bundles(game.database, lots), game.database)
+    return [
+        ds.estimate(
+            ds.run(game.U, ds.Design(game.database, m=game.m, weights="1/k", seed=s), Z, until=n)
+        )
+        for s, Z in zip(seeds, sets, strict=True)
+    ]
+
+
+@pytest.fixture(scope="module")
+def lots():
+    X = np.random.default_rng(0).normal(size=(12, 2))
+    names = np.arange(12) // 4
+    return MeanGame(X, m=30), MeanGame(X, X, names, m=30), names
+
+
+def test_splitting_shows_the_true_difference(lots):
+    rows, bundles, names = lots
+    truth = np.add.reduceat(rows.values(30), [0, 4, 8]) - bundles.values(30)
+    with pytest.warns(DShapleyWarning, match="of 3 bundles change their total"):
+        found = market.splitting(*both(rows, names), names)
+    assert found.joint
+    assert (np.abs(found.difference - truth) < 4 * found.stderr).all()
+    assert found.beyond_error[np.abs(truth) > 8 * found.stderr].all()
+    assert found.beyond_error.any()
+    assert found.to_frame().index.tolist() == [0, 1, 2]
+
+
+def test_the_error_of_a_difference_is_right(lots):
+    rows, bundles, names = lots
+    truth = np.add.reduceat(rows.values(30), [0, 4, 8]) - bundles.values(30)
+    z = {}
+    for kind, seeds in (("joint", lambda s: (s, s)), ("apart", lambda s: (s, s + 1000))):
+        z[kind] = []
+        for s in range(40):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DShapleyWarning)
+                found = market.splitting(*both(rows, names, n=150, seeds=seeds(s)), names)
+            assert found.joint == (kind == "joint")
+            z[kind].append((found.difference - truth) / found.stderr)
+        assert 0.75 < np.std(z[kind]) < 1.3
+
+
+def test_an_additive_potential_cannot_be_attacked(recwarn):
+    B = ds.Points(np.random.default_rng(0).normal(size=(12, 1)))
+    game = MeanGame(B.X, m=10)
+    game.U = Additive()
+    found = market.splitting(*both(game, np.arange(12) // 3, n=20), np.arange(12) // 3)
+    assert not found.beyond_error.any()
+    assert not [w for w in recwarn if issubclass(w.category, DShapleyWarning)]
+
+
+def test_parts_that_do_not_make_up_the_bundles(lots):
+    rows, _, names = lots
+    whole, parts = both(rows, names, n=20)
+    for bundles, split, part_of, says in (
+        (whole, parts, names[:5], "5 bundles for 12 parts"),
+        (whole, parts.at(m=10), names, "m = 30 and the parts for 10"),
+        (whole, parts, names + 7, "no bundle"),
+        (whole, parts, np.roll(names, 1) * (names > 0), "has 4 rows, and its parts"),
+    ):
+        with pytest.raises(ds.InputError, match=says):
+            market.splitting(bundles, split, part_of)
+
+
+# The command line
+
+
+def call(*args):
+    return CliRunner().invoke(app, [str(a) for a in args])
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A seller's run and list, and a buyer's tables."""
+    folder = tmp_path_factory.mktemp("sale")
+    rows = adult_sample().drop(columns="fnlwgt").assign(name=[f"r{i}" for i in range(2000)])
+    rows.iloc[:200].to_csv(folder / "seller.csv", index=False)
+    rows.iloc[200:230].to_csv(folder / "offer.csv", index=False)
+    rows.iloc[300:330].drop(columns="name").to_csv(folder / "buyer.csv", index=False)
+    rows.iloc[400:520].to_csv(folder / "test.csv", index=False)
+    result = call(
+        "value", folder / "seller.csv", "--target", "income", "--id", "name", "--points",
+        folder / "offer.csv", "--test", folder / "test.csv", "--model", "naive_bayes", "--m", 60,
+        "--draws", 60, "--jobs", 1, "--out", folder / "run",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    result = call("price", folder / "run", "--rate", 500, "--m", 20, "--m", 60,
+                  "--out", folder / "prices")  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert "SHA-256" in result.stdout
+    assert "raised to the floor" in result.stdout
+    return folder
+
+
+def test_the_list_of_a_run_folder(files):
+    prices = market.load_prices(files / "prices")
+    values = ds.estimate(ds.load(files / "run"))
+    assert prices.at(60).index.tolist() == [f"r{i}" for i in range(200, 230)]
+    assert np.array_equal(prices.at(60)["value"], values.values)
+    assert np.array_equal(prices.at(20)["value"], values.at(m=20).values)
+    text = (files / "prices" / "terms.json").read_text()
+    assert str(files) not in text
+    assert "50K" not in text
+
+
+def test_before_the_sale(files):
+    out = files / "seller.json"
+    done = call(
+        "publish", files / "seller.csv", "--target", "income", "--drop", "name", "--out", out
+    )
+    assert done.exit_code == 0, done.output
+    assert "no rows" in done.stdout
+    result = call("match", out, files / "buyer.csv", "--lipschitz", 0.01,
+                  "--prices", files / "prices")  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert "no difference" in result.stdout
+    assert "so a price by" in result.stdout
+    call("publish", files / "buyer.csv", "--like", out, "--out", files / "buyer.json")
+    again = call("match", out, files / "buyer.json")
+    assert again.stdout.splitlines()[:3] == result.stdout.splitlines()[:3]
+    rows = pd.read_csv(files / "buyer.csv")
+    rows[rows["age"] > 45].sample(60, replace=True, random_state=0).to_csv(
+        files / "old.csv", index=False
+    )
+    assert "the distributions differ" in call("match", out, files / "old.csv").stdout
+
+
+def checking(files, *args, prices="prices"):
+    return call(
+        "check", files / prices, files / "buyer.csv", files / "offer.csv", "--target", "income",
+        "--id", "name", "--test", files / "test.csv", "--jobs", 1, "--permutations", 4, *args,
+    )  # fmt: skip
+
+
+def test_after_the_sale(files):
+    result = checking(files, "--out", files / "both.csv")
+    assert result.exit_code in (0, 1), result.output
+    assert "rank correlation" in result.stdout
+    assert "m = 60" in result.stdout
+    frame = pd.read_csv(files / "both.csv")
+    assert frame.columns.tolist() == ["id", "value", "stderr", "price", "own", "own_stderr"]
+    fails = any(word in result.stdout for word in ("does not put", "not worth to you"))
+    assert result.exit_code == (1 if fails else 0)
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["--metric", "roc_auc"], "metric is accuracy there and roc_auc here"),
+        (["--model", "logistic"], "another potential: estimator is sklearn.naive_bayes"),
+        (["--m", "33"], "this list has prices for m = 20, 60"),
+        (["--out", "x.txt"], "name a .csv or .parquet file"),
+        (["--id", "age"], "two rows bought have the id"),
+        (["--id", "nick"], "no column 'nick'"),
+    ],
+)
+def test_what_a_check_refuses(files, args, says):
+    result = checking(files, *args)
+    assert result.exit_code == 2
+    assert says in result.stderr
+    assert sum(line.startswith("error: ") for line in result.stderr.splitlines()) == 1
+
+
+def test_a_tampered_list_cannot_be_checked(files):
+    prices = market.load_prices(files / "prices")
+    prices.save(files / "forged")
+    terms = {**prices.terms, "metric": "f1"}
+    (files / "forged" / "terms.json").write_text(json.dumps(terms))
+    result = checking(files, prices="forged")
+    assert result.exit_code == 2
+    assert "checksum does not match" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["price", "run"], "one of the two"),
+        (["price", "run", "--rate", "1", "--m", "0"], "m = 0"),
+        (["price", "run", "--rate", "1", "--out", "seller.csv"], "it is a file"),
+        (["price", "run", "--rate", "1", "--split", "run"], "holds no bundles"),
+        (["price", "prices", "--rate", "1"], "holds no run"),
+        (["publish", "seller.csv", "--target", "income"], "--out FILE.json"),
+        (["publish", "seller.csv", "--out", "s.json"], "name the column to predict"),
+        (["publish", "seller.csv", "--target", "incom", "--out", "s.json"], "'income'?"),
+        (["match", "gone.json", "buyer.csv"], "gone.json: no such file"),
+        (["match", "prices/terms.json", "buyer.csv"], "no summary made by dshapley publish"),
+    ],
+)
+def test_bad_input_of_the_seller(files, monkeypatch, args, says):
+    monkeypatch.chdir(files)
+    before = sorted(files.rglob("*"))
+    result = call(*args)
+    assert result.exit_code == 2
+    assert says in result.stderr
+    assert sum(line.startswith("error: ") for line in result.stderr.splitlines()) == 1
+    assert sorted(files.rglob("*")) == before
+
+
+def test_splitting_bundles_of_a_run(tmp_path):
+    table = tmp_path / "t.csv"
+    adult_sample().drop(columns="fnlwgt").head(90).assign(
+        lot=[f"lot{i % 5}" for i in range(90)]
+    ).to_csv(table, index=False)
+    common = ["--target", "income", "--model", "naive_bayes", "--m", 20, "--draws", 20, "--jobs", 1]
+    call("value", table, *common, "--group", "lot", "--out", tmp_path / "lots")
+    call("value", table, *common, "--out", tmp_path / "other")
+    result = call("price", tmp_path / "lots", "--rate", 1, "--split", tmp_path / "other")
+    assert result.exit_code == 2
+    assert "with --drop lot" in result.stderr
+    call("value", table, *common, "--drop", "lot", "--out", tmp_path / "rows")
+    result = call("price", tmp_path / "lots", "--rate", 1, "--split", tmp_path / "rows")
+    assert result.exit_code == 0, result.output
+    assert "Bundles and the sum of their rows" in result.stdout
+    assert "lot4" in result.stdout
