@@ -34,7 +34,7 @@ PAPER = (
     "No claim of the paper, but what data Shapley values were first used for (Ghorbani and Zou "
     "2019): points with a wrong label should be those of lowest value."
 )
-MINUTES: dict[Scale, float] = {"smoke": 0.2, "small": 5, "full": 300}
+MINUTES: dict[Scale, float] = {"smoke": 0.2, "small": 4.5, "full": 300}
 
 D_SHAPLEY, NEIGHBOURS = "D-Shapley", "D-Shapley of 5 neighbours, closed form"
 TMC, LEFT_OUT, RANDOM = "TMC-Shapley", "leave-one-out", "random"

@@ -166,7 +166,7 @@ def _panel(axis: Axes, rows: Rows, way: str) -> None:
             mean.index, mean - error, mean + error, color=style["color"], alpha=0.15, linewidth=0
         )
     axis.axhline(rows.constant.iloc[0], color="0.6", linewidth=0.8, label="constant predictor")
-    axis.legend(fontsize=7, title="share of the cost", title_fontsize=7, loc="lower left")
+    axis.legend(fontsize=7, title="share of the cost", title_fontsize=7, loc="best")
 
 
 def majority_share(y: Any) -> float:
