@@ -79,7 +79,7 @@ def test_a_table_of_ones_own_takes_the_place_of_the_medical_one(tmp_path):
     ds.datasets.adult_sample().head(300).to_csv(path, index=False)
     setting = mislabelled.SETTINGS["smoke"]
     work = Work("smoke", table=(path, "income"))
-    found = mislabelled._dataset(setting, "physionet2012", 0, work)
-    assert found.name == "mine"
+    found = mislabelled._dataset(setting, "breast_cancer", 0, work)  # in its place, at smoke
+    assert found.name == "mine (own)"
     assert (len(found.database), len(found.test)) == (setting.n, setting.n_test)
-    assert mislabelled._dataset(setting, "breast_cancer", 0, work).name == "breast_cancer"
+    assert mislabelled._dataset(setting, "adult_sample", 0, work).name == "adult_sample"
