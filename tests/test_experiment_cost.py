@@ -26,7 +26,7 @@ def test_runs_and_goes_on(done, monkeypatch):
     for _, line in rows[rows.way != WAYS[4]].groupby(["order", "way", "repetition"]):
         assert line.trainings.is_monotonic_increasing
         assert line.seconds.is_monotonic_increasing
-    monkeypatch.setattr(cost, "tmc", None)  # nothing is computed again
+    monkeypatch.setattr(cost, "tmc_draws", None)  # nothing is computed again
     pd.testing.assert_frame_equal(cost.run(work), rows)
 
 
@@ -43,9 +43,8 @@ class Counted:
 
 def test_cuts_are_where_tmc_stopped():
     U, points = Counted(), ds.Points(np.random.default_rng(0).integers(0, 3, size=(40, 1)))
-    watched = cost._Watched(6)
-    ds.data_shapley.tmc(U, points, permutations=watched, tolerance=0.05, seed=5)
-    cuts = cost._cuts(watched.draws, 5)
+    record = ds.data_shapley.tmc_draws(U, points, permutations=6, tolerance=0.05, seed=5)
+    cuts = cost._cuts(record, 5)
     assert sum(c * (c + 1) / 2 for c in cuts) + len(points) == sum(U.sizes)
     assert 0 < max(cuts) < 40
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from scipy import stats
 
 from dshapley.api import sampled
 from dshapley.curves import removal
-from dshapley.data_shapley import tmc
+from dshapley.data_shapley import tmc_draws
 from dshapley.datasets import Dataset, load
 from dshapley.design import Design
 from dshapley.draws import Draws
@@ -159,29 +159,16 @@ def _tmc(
     way: str, n: int, tolerance: float, setting: Setting, data: Dataset, i: int, work: Work
 ) -> Iterator[_Look]:
     work.say(f"seed {i}: {way}")
-    watched = _Watched(n)
     store = work.runs(way, i, repr(setting))
     options: dict[str, Any] = {"seed": i, "store": store, "n_jobs": work.n_jobs}
-    tmc(_U(data.test), data.database, permutations=watched, tolerance=tolerance, **options)
-    assert watched.draws is not None
+    U = _U(data.test)
+    whole = tmc_draws(U, data.database, permutations=n, tolerance=tolerance, **options)
     for looked in _powers(n):
-        record = watched.draws.first(looked)
+        record = whole.first(looked)
         assert record.seconds is not None
         cuts = _cuts(record, i) if tolerance else [setting.n] * looked
         trained = setting.n + sum(c * (c + 1) / 2 for c in cuts)  # U(B) comes first
         yield _Look(way, looked, trained, float(record.seconds.sum()), estimate(record).values)
-
-
-@dataclass
-class _Watched:
-    """Stops after n permutations, and keeps their record, which `tmc` itself does not return."""
-
-    limit: int
-    draws: Draws | None = field(default=None, repr=False)
-
-    def __call__(self, draws: Draws, seconds: float) -> bool:
-        self.draws = draws
-        return len(draws) >= self.limit
 
 
 def _cuts(record: Draws, seed: int) -> list[int]:
