@@ -18,7 +18,16 @@ if TYPE_CHECKING:
 
 __all__ = ["NAMES", "Experiment", "experiment"]
 
-NAMES = ("figure1", "figure2", "supplement1", "cifar10", "cost", "mislabelled")
+NAMES = (
+    "figure1",
+    "figure2",
+    "supplement1",
+    "cifar10",
+    "cost",
+    "mislabelled",
+    "figure3",
+    "shift",
+)
 
 
 class Experiment(Protocol):
