@@ -30,7 +30,7 @@ PAPER = (
     "No experiment of the paper, but its theorem: under similar distributions values are similar, "
     "apart by at most 2/m sum k beta(k) W_1 for a U that is Lipschitz stable (section 2.2)."
 )
-MINUTES: dict[Scale, float] = {"smoke": 0.2, "small": 10, "full": 200}
+MINUTES: dict[Scale, float] = {"smoke": 0.2, "small": 8, "full": 200}
 
 LABEL_COST = 1.0
 """The distance of two classes in d(z, z') = ||x - x'|| + [y != y'], x in spreads of a column."""
