@@ -18,7 +18,16 @@ if TYPE_CHECKING:
 
 __all__ = ["NAMES", "WITH_TABLE", "Experiment", "experiment"]
 
-NAMES = ("figure1", "figure2", "supplement1", "cifar10", "cost", "mislabelled")
+NAMES = (
+    "figure1",
+    "figure2",
+    "supplement1",
+    "cifar10",
+    "cost",
+    "mislabelled",
+    "figure3",
+    "shift",
+)
 WITH_TABLE = ("figure1", "supplement1", "mislabelled")
 """Those with a medical task, which a table of one's own can take the place of."""
 

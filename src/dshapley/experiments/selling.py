@@ -1,0 +1,151 @@
+"""A sale: what a seller's values are to buyers whose data the seller never sees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dshapley.curves import addition
+from dshapley.datasets import Dataset, load
+from dshapley.design import Design
+from dshapley.experiments.work import Rows, Work
+from dshapley.market import PriceList, price_list
+from dshapley.market import check as check_prices
+from dshapley.models import model_from_name
+from dshapley.points import Points
+from dshapley.potentials import ModelPotential, potential
+from dshapley.runs import run as run_draws
+from dshapley.valuation import estimate
+
+__all__ = ["BUYER", "RANDOM", "SELLER", "Sale", "bought", "estimator"]
+
+SELLER, BUYER, RANDOM = "seller's values (D-Shapley)", "buyer's own (TMC-Shapley)", "random"
+
+
+@dataclass(frozen=True)
+class Sale:
+    """A table and a model; who sells and who buys, and how well they know their values."""
+
+    data: str
+    model: str
+    m: int
+    """Rows of each buyer, and rows on offer."""
+    buyers: int
+    draws: int
+    """Of the seller's values."""
+    permutations: int
+    """Of each buyer's values."""
+    n_database: int = 20_000
+    n_test: int = 500
+    n_heldout: int = 3_000
+    repeats: int = 10
+    """Random orders of addition for each buyer."""
+    fractions: tuple[float, ...] = tuple(np.linspace(0, 1, 11).round(2).tolist())
+
+    @cached_property
+    def dataset(self) -> Dataset:
+        """The rows of all parties, the public test set, and rows to judge on."""
+        sizes = {name: getattr(self, name) for name in ("n_database", "n_test", "n_heldout")}
+        return load(self.data, **sizes, encode="one-hot" if self.model == "logistic" else "codes")
+
+    def buyer(self, i: int) -> Points:
+        """B: rows that neither the seller nor another buyer has."""
+        return self.dataset.database.take(slice(i * self.m, (i + 1) * self.m))
+
+    @cached_property
+    def seller(self) -> Points:
+        """The seller's database."""
+        return self.dataset.database.take(slice(self.buyers * self.m, None))
+
+    @property
+    def S(self) -> Points:
+        """What is on offer: the first of the seller's rows, which are in random order."""
+        return self.seller.take(slice(0, self.m))
+
+    def U(self, test: Points) -> ModelPotential:
+        """Accuracy on these rows."""
+        return potential(estimator(self.model), test=test)
+
+    def prices(self, work: Work) -> PriceList:
+        """The seller's values, for data sets of m rows and of the 2 m of a buyer who has bought."""
+        work.say(f"{self.data}, m = {self.m}: the seller's values")
+        # The anchor, since the sum of all values counts here, and its error is what they share.
+        design = Design(self.seller, 2 * self.m, "auto", seed=0, stratified=True, anchor=True)
+        store = work.runs("figure3 seller", repr(self))
+        U = self.U(self.dataset.test)
+        draws = run_draws(U, design, self.S, until=self.draws, store=store, n_jobs=work.n_jobs)
+        return price_list(estimate(draws), rate=1.0, floor=None, m=[self.m, 2 * self.m])
+
+
+def estimator(model: str) -> Any:
+    """The model, small enough for thousands of permutations to be affordable."""
+    from sklearn import ensemble
+
+    if model == "random forest":
+        return ensemble.RandomForestClassifier(n_estimators=10, random_state=0)
+    if model == "AdaBoost":
+        return ensemble.AdaBoostClassifier(n_estimators=10, random_state=0)
+    if model == "gradient boosting":
+        # Each stage has a tree for every class: few stages, and long steps.
+        return ensemble.GradientBoostingClassifier(
+            n_estimators=5, learning_rate=0.5, max_depth=2, random_state=0
+        )
+    return model_from_name(model, "classification")
+
+
+def bought(sale: Sale, listed: Callable[[], PriceList], i: int, work: Work) -> Rows:
+    """What buyer i finds: agreement with the seller's values, and accuracy as points are added.
+
+    In the percentage errors U counts from 0: from the accuracy of saying the same of every row the
+    whole is worth next to nothing, and any error is a large part of it. A set without rows is a
+    beginning of every order, so that with U(empty) = 0 each value of data sets of n rows is more
+    by U(empty) / n.
+    """
+    import pandas as pd
+
+    prices, B, S = listed(), sale.buyer(i), sale.S
+    work.say(f"{sale.data}, m = {sale.m}: buyer {i + 1} of {sale.buyers}")
+    U = sale.U(sale.dataset.test)
+    found = check_prices(
+        prices, B, S, U=U, m=sale.m, permutations=sale.permutations, seed=i,
+        store=work.runs("figure3 buyer", i, repr(sale)), n_jobs=work.n_jobs,
+    )  # fmt: skip
+    from_0 = U.empty_value()
+    own = found.totals[1] + from_0 / 2
+    totals = {m: prices.at(m).loc[found.frame.index].value.sum() for m in (sale.m, 2 * sale.m)}
+    for_m, for_both = totals[sale.m] + from_0, totals[2 * sale.m] + from_0 / 2
+    agreement = {
+        "rank_correlation": found.rank_correlation[0],
+        "ceiling": found.ceiling,
+        "ape": abs(for_m - own) / for_m,
+        "ape_of_both": abs(for_both - own) / for_both,
+    }
+    judge = sale.U(sale.dataset.heldout)
+    orders = {SELLER: found.frame.value, BUYER: found.frame.own}
+    lines = []
+    for order, values in orders.items():
+        curve = addition(
+            judge, B, S, values.to_numpy(), fractions=sale.fractions, seed=i,
+            repeats=sale.repeats if order == SELLER else 0, n_jobs=work.n_jobs,
+        )  # fmt: skip
+        lines.append((order, curve.scores))
+        if order == SELLER:
+            lines.append((RANDOM, curve.random_mean))
+    return pd.concat(
+        [
+            pd.DataFrame(
+                {
+                    **agreement,
+                    "order": order,
+                    "fraction": sale.fractions,
+                    "change": scores - scores[0],
+                }
+            )
+            for order, scores in lines
+        ],
+        ignore_index=True,
+    )
