@@ -52,6 +52,23 @@ def test_tmc_meets_exact(U, offered):
     assert found.n_draws == 300
 
 
+def test_bundles_come_and_go_as_one(U):
+    lots = ds.Bundles(labelled(7, seed=4), ["b", "a", "c", "a", "b", "c", "c"])
+    rows, total = lots.points, np.zeros(3)
+    for order in permutations(range(3)):
+        places = [np.concatenate([[], *(lots.members()[z] for z in order[:n])]) for n in range(4)]
+        worth = [U(rows.take(np.sort(here).astype(int))) for here in places]
+        total[list(order)] += np.diff(worth)
+    exact = data_shapley.exact(U, lots)
+    np.testing.assert_allclose(exact.values, total / 6, atol=1e-12)
+    assert (exact.ids.tolist(), exact.rows.tolist(), exact.m) == (["a", "b", "c"], [2, 2, 3], 7)
+    found = data_shapley.tmc(U, lots, permutations=200, tolerance=0)
+    assert (np.abs(found.values - exact.values) < 4 * found.stderr + 1e-7).all()
+    assert (found.ids.tolist(), found.rows.tolist(), found.m) == (["a", "b", "c"], [2, 2, 3], 7)
+    without_b = U(rows.take([1, 2, 3, 5, 6]))
+    assert data_shapley.leave_one_out(U, lots).values[1] == U(rows) - without_b
+
+
 def test_tmc_standard_errors_are_honest(U):
     points = labelled(5, seed=4)
     exact = data_shapley.exact(U, points).values

@@ -333,14 +333,50 @@ def test_rows_bought_must_be_on_the_list(sale):
             market.check(prices, B, ds.Points(S.X[:2], S.y[:2], ids), U=U, m=80)
 
 
-def test_bundles_cannot_be_checked_as_rows():
-    B = ds.Points(np.arange(6.0)[:, None])
-    U = Additive()
-    lots = ds.Bundles(B, ["0", "0", "1", "1", "2", "2"])
-    bundles = ds.estimate(ds.run(U, ds.Design(B, m=9), lots, until=3))
-    prices = market.price_list(bundles, rate=1.0)
-    with pytest.raises(ds.InputError, match="list is of bundles"):
-        market.check(prices, B, B.take(slice(0, 3)), U=U)
+@pytest.fixture
+def bundles():
+    """Six rows in three bundles, valued under a sum, and their list for data sets of 12 rows."""
+    rows, U = ds.Points(np.arange(6.0)[:, None]), Additive()
+    lots = ds.Bundles(rows, ["b", "a", "a", "c", "c", "c"])
+    found = ds.estimate(ds.run(U, ds.Design(rows, m=12), lots, until=3))
+    return market.price_list(found, rate=1.0), lots, U
+
+
+def test_bundles_cannot_be_checked_as_rows(bundles):
+    prices, lots, U = bundles
+    rows = ds.Points(lots.points.X[:3], ids=["a", "b", "c"])
+    with pytest.raises(ds.InputError, match="'a' is a bundle of 2 rows on the list, and 1 of it"):
+        market.check(prices, lots.points, rows, U=U, m=12)
+    fewer = ds.Bundles(lots.points.take(slice(1, 5)), lots.groups[1:5])
+    with pytest.raises(ds.InputError, match="'c' is a bundle of 3 rows on the list, and 2 of it"):
+        market.check(prices, lots.points, fewer, U=U, m=12)
+    other = ds.Bundles(lots.points, ["b", "a", "a", "d", "d", "d"])
+    with pytest.raises(ds.InputError, match="1 of 3 bundles bought are not on the list"):
+        market.check(prices, lots.points, other, U=U)
+
+
+def test_bundles_are_checked_as_sets(bundles):
+    prices, lots, U = bundles
+    B = ds.Points(np.ones((6, 1)))
+    found = market.check(prices, B, lots, U=U, permutations=10, tolerance=0)
+    assert found.frame.index.tolist() == ["a", "b", "c"]
+    assert found.frame["own"].to_numpy() == pytest.approx([3, 0, 12])
+    assert found.rows == (6, 6)
+    assert found.ape[0] == pytest.approx(0, abs=1e-6)
+
+
+def test_a_bundle_is_one_player_of_the_buyers_game(held_out):
+    """The buyer's own values of bundles are those of complete enumeration."""
+    U = ds.potential(LogisticRegression(), test=held_out)
+    B, rows = labelled(3, seed=5), labelled(6, seed=6)
+    lots = ds.Bundles(rows, ["x", "y", "x", "z", "y", "z"])
+    valued = ds.run(U, ds.Design(labelled(30), m=9), lots, until=20)
+    prices = market.price_list(ds.estimate(valued), rate=1.0)
+    found = market.check(prices, B, lots, U=U, permutations=300, tolerance=0)
+    players = ds.Bundles(B + rows, ["0", "1", "2", *lots.groups])
+    exact = ds.data_shapley.exact(U, players).values[3:]
+    z = (found.frame["own"].to_numpy() - exact) / found.frame["own_stderr"].to_numpy()
+    assert np.abs(z).max() < 4
 
 
 # Bundles
@@ -563,3 +599,49 @@ def test_splitting_bundles_of_a_run(tmp_path):
     assert result.exit_code == 0, result.output
     assert "Bundles and the sum of their rows" in result.stdout
     assert "lot4" in result.stdout
+
+
+def test_bundles_from_files(tmp_path):
+    """Lots are priced by one side and checked by the other."""
+    table = adult_sample().drop(columns="fnlwgt").assign(lot=[f"lot{i % 7}" for i in range(2000)])
+    for name, part in (("seller", slice(0, 200)), ("offer", slice(200, 235))):
+        table.iloc[part].to_csv(tmp_path / f"{name}.csv", index=False)
+    table.iloc[300:330].drop(columns="lot").to_csv(tmp_path / "buyer.csv", index=False)
+    table.iloc[400:500].to_csv(tmp_path / "test.csv", index=False)
+    call(
+        "value", tmp_path / "seller.csv", "--target", "income", "--group", "lot", "--points",
+        tmp_path / "offer.csv", "--test", tmp_path / "test.csv", "--model", "naive_bayes",
+        "--m", 65, "--draws", 30, "--jobs", 1, "--out", tmp_path / "run",
+    )  # fmt: skip
+    done = call("price", tmp_path / "run", "--rate", 100, "--out", tmp_path / "prices")
+    assert done.exit_code == 0, done.output
+    asked = ["check", tmp_path / "prices", tmp_path / "buyer.csv", tmp_path / "offer.csv",
+             "--target", "income", "--test", tmp_path / "test.csv", "--jobs", 1,
+             "--permutations", 5]  # fmt: skip
+    result = call(*asked, "--group", "lot", "--out", tmp_path / "both.csv")
+    assert result.exit_code in (0, 1), result.output
+    assert pd.read_csv(tmp_path / "both.csv")["id"].tolist() == [f"lot{i}" for i in range(7)]
+    for more, says in (
+        ([], "--id for rows, --group for bundles"),
+        (["--id", "lot", "--group", "lot"], "--id for rows, --group for bundles"),
+        (["--group", "plot"], "the points table has no column 'plot'"),
+    ):
+        result = call(*asked, *more)
+        assert result.exit_code == 2
+        assert says in result.stderr
+    result = call("price", tmp_path / "run", "--rate", 100, "--details", "age")
+    assert "a bundle is many rows" in result.stderr
+
+
+def test_features_are_on_the_list_when_asked(files):
+    out = files / "shown"
+    result = call("price", files / "run", "--rate", 500, "--details", "age", "--details", "income",
+                  "--out", out)  # fmt: skip
+    assert result.exit_code == 0, result.output
+    offer = pd.read_csv(files / "offer.csv").set_index("name")
+    shown = market.load_prices(out).at(60)
+    assert shown["age"].astype(int).tolist() == offer.loc[shown.index, "age"].tolist()
+    assert shown["income"].tolist() == offer.loc[shown.index, "income"].tolist()
+    result = call("price", files / "run", "--rate", 500, "--details", "agee")
+    assert result.exit_code == 2
+    assert "has no column 'agee'; did you mean 'age'?" in result.stderr

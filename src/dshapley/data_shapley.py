@@ -10,7 +10,7 @@ import numpy as np
 
 from dshapley.draws import Draws
 from dshapley.errors import DrawError, InputError
-from dshapley.points import Floats, Points
+from dshapley.points import Array, Bundles, Floats, Points
 from dshapley.potentials import Potential, check_points, describe, seeded
 from dshapley.runs import as_record, gather
 from dshapley.stopping import StopRule
@@ -22,8 +22,8 @@ __all__ = ["exact", "leave_one_out", "random_order", "tmc", "tmc_draws"]
 _MOST_EXACT = 20
 
 
-def exact(U: Potential, points: Points) -> Valuation:
-    """The data Shapley value of each point (Definition 2.1), by all 2^n subsets.
+def exact(U: Potential, points: Points | Bundles) -> Valuation:
+    """The data Shapley value of each point or bundle (Definition 2.1), by all 2^n subsets.
 
     >>> import numpy as np
     >>> points = Points(np.zeros((3, 1)), [0, 0, 1])
@@ -37,9 +37,13 @@ def exact(U: Potential, points: Points) -> Valuation:
             "the most: use tmc"
         )
     check_points(U, points, name="points")
+    rows, players = _players(points)
     masks = np.arange(2**n)
     members = (masks[:, np.newaxis] >> np.arange(n)) & 1 == 1
-    worth = np.array([float(U(points.take(np.flatnonzero(row)))) for row in members])
+    held = np.zeros((n, len(rows)), dtype=bool)
+    for z, places in enumerate(players):
+        held[z, places] = True
+    worth = np.array([float(U(rows.take(present))) for present in members @ held])
     sizes = members.sum(axis=1)
     share = np.array([1.0 / (n * comb(n - 1, size)) for size in range(n)])
     values = np.empty(n)
@@ -50,12 +54,13 @@ def exact(U: Potential, points: Points) -> Valuation:
     return _certain(values, points)
 
 
-def leave_one_out(U: Potential, points: Points) -> Valuation:
-    """U(B) - U(B without z) for each point z of B."""
+def leave_one_out(U: Potential, points: Points | Bundles) -> Valuation:
+    """U(B) - U(B without z) for each point or bundle z of B."""
     check_points(U, points, name="points")
-    everyone = np.arange(len(points))
-    whole = float(U(points))
-    rest = [float(U(points.take(np.delete(everyone, z)))) for z in everyone]
+    rows, players = _players(points)
+    everyone = np.arange(len(rows))
+    whole = float(U(rows))
+    rest = [float(U(rows.take(np.delete(everyone, places)))) for places in players]
     return _certain(whole - np.array(rest), points)
 
 
@@ -67,7 +72,7 @@ def random_order(points: Points, *, seed: int = 0) -> Valuation:
 
 def tmc(
     U: Potential,
-    points: Points,
+    points: Points | Bundles,
     *,
     permutations: int | StopRule = 100,
     tolerance: float = 0.01,
@@ -80,6 +85,8 @@ def tmc(
 
     Parameters
     ----------
+    points
+        The rows of one data set; or bundles of them, each of which comes and goes as one.
     permutations
         How many, or a stop rule (see `dshapley.stopping`).
     tolerance
@@ -93,12 +100,12 @@ def tmc(
         U, points, permutations=permutations, tolerance=tolerance, seed=seed, store=store,
         n_jobs=n_jobs, progress=progress,
     )  # fmt: skip
-    return replace(estimate(draws), m=len(points), terms=None)
+    return replace(estimate(draws), m=len(_players(points)[0]), terms=None)
 
 
 def tmc_draws(
     U: Potential,
-    points: Points,
+    points: Points | Bundles,
     *,
     permutations: int | StopRule = 100,
     tolerance: float = 0.01,
@@ -113,7 +120,8 @@ def tmc_draws(
     if not tolerance >= 0:
         raise InputError(f"tolerance = {tolerance}: it is a difference of U, 0 or more")
     check_points(U, points, name="points")
-    task = _Permutation(U, points, tolerance, seed, float(U(points)))
+    rows, players = _players(points)
+    task = _Permutation(U, rows, players, tolerance, seed, float(U(rows)))
     identity = {
         "method": "TMC-Shapley",
         "seed": seed,
@@ -135,10 +143,12 @@ def tmc_draws(
 
 @dataclass(frozen=True)
 class _Permutation:
-    """The marginals of all points along permutation t."""
+    """The marginals of all players along permutation t."""
 
     U: Potential
     points: Points
+    players: list[Array]
+    """The places of each player's points."""
     tolerance: float
     seed: int
     whole: float
@@ -146,15 +156,17 @@ class _Permutation:
     def __call__(self, t: int) -> Result:
         rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(t,)))
         U = seeded(self.U, int(rng.integers(2**31)))
-        order = rng.permutation(len(self.points))
-        gains = np.zeros(len(self.points))
+        order = rng.permutation(len(self.players))
+        gains = np.zeros(len(self.players))
         where = f"permutation {t} of seed {self.seed}"
+        places = np.concatenate([self.players[z] for z in order])
+        ends = np.cumsum([len(self.players[z]) for z in order])
         try:
             before = float(U(self.points.take([])))
-            for n, z in enumerate(order, start=1):
+            for end, z in zip(ends, order, strict=True):
                 if abs(self.whole - before) < self.tolerance:
                     break
-                after = float(U(self.points.take(order[:n])))
+                after = float(U(self.points.take(places[:end])))
                 gains[z] = after - before
                 before = after
         except Exception as error:
@@ -162,7 +174,15 @@ class _Permutation:
         return Result(1, as_record(gains, where))
 
 
-def _certain(values: Floats, points: Points) -> Valuation:
+def _players(points: Points | Bundles) -> tuple[Points, list[Array]]:
+    """All rows, and the places of each player's."""
+    if isinstance(points, Bundles):
+        return points.points, points.members()
+    return points, list(np.arange(len(points))[:, np.newaxis])
+
+
+def _certain(values: Floats, points: Points | Bundles) -> Valuation:
     """A valuation without sampling error."""
-    n = len(points)
-    return Valuation(values, np.zeros(n), n, 1, points.ids, np.ones(n, dtype=np.int64))
+    sizes = points.sizes if isinstance(points, Bundles) else np.ones(len(points), dtype=np.int64)
+    m = int(sizes.sum())
+    return Valuation(values, np.zeros(len(values)), m, 1, points.ids, sizes)

@@ -191,10 +191,12 @@ class Bundles:
         return len(self.ids)
 
     def __iter__(self) -> Iterator[Points]:
-        order = np.argsort(self.groups, kind="stable")
-        ends = np.cumsum(self.sizes)
-        for start, end in zip(ends - self.sizes, ends, strict=True):
-            yield self.points.take(order[start:end])
+        return (self.points.take(places) for places in self.members())
+
+    def members(self) -> list[Array]:
+        """The places of each bundle's rows in `points`."""
+        order, ends = np.argsort(self.groups, kind="stable"), np.cumsum(self.sizes)
+        return [order[end - n : end] for n, end in zip(self.sizes, ends, strict=True)]
 
     def fingerprint(self) -> str:
         """A digest of the points and their grouping."""

@@ -40,7 +40,7 @@ class Sale:
     permutations: int
     """Of each buyer's values."""
     n_database: int = 20_000
-    n_test: int = 500
+    n_test: int = 1_000
     n_heldout: int = 3_000
     repeats: int = 10
     """Random orders of addition for each buyer."""
@@ -98,13 +98,7 @@ def estimator(model: str) -> Any:
 
 
 def bought(sale: Sale, listed: Callable[[], PriceList], i: int, work: Work) -> Rows:
-    """What buyer i finds: agreement with the seller's values, and accuracy as points are added.
-
-    In the percentage errors U counts from 0: from the accuracy of saying the same of every row the
-    whole is worth next to nothing, and any error is a large part of it. A set without rows is a
-    beginning of every order, so that with U(empty) = 0 each value of data sets of n rows is more
-    by U(empty) / n.
-    """
+    """What buyer i finds: agreement with the seller's values, and accuracy as points are added."""
     import pandas as pd
 
     prices, B, S = listed(), sale.buyer(i), sale.S
@@ -114,15 +108,14 @@ def bought(sale: Sale, listed: Callable[[], PriceList], i: int, work: Work) -> R
         prices, B, S, U=U, m=sale.m, permutations=sale.permutations, seed=i,
         store=work.runs("figure3 buyer", i, repr(sale)), n_jobs=work.n_jobs,
     )  # fmt: skip
-    from_0 = U.empty_value()
-    own = found.totals[1] + from_0 / 2
     totals = {m: prices.at(m).loc[found.frame.index].value.sum() for m in (sale.m, 2 * sale.m)}
-    for_m, for_both = totals[sale.m] + from_0, totals[2 * sale.m] + from_0 / 2
     agreement = {
         "rank_correlation": found.rank_correlation[0],
         "ceiling": found.ceiling,
-        "ape": abs(for_m - own) / for_m,
-        "ape_of_both": abs(for_both - own) / for_both,
+        "total": totals[sale.m],
+        "total_of_both": totals[2 * sale.m],
+        "own_total": found.totals[1],
+        "empty": U.empty_value(),
     }
     judge = sale.U(sale.dataset.heldout)
     orders = {SELLER: found.frame.value, BUYER: found.frame.own}

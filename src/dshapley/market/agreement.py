@@ -11,9 +11,10 @@ import numpy as np
 
 from dshapley.data_shapley import tmc_draws
 from dshapley.errors import InputError, nearest, warn
+from dshapley.market.comparing import ape, ceiling, corrected, error_of_sum, rank_correlation
 from dshapley.market.prices import PriceList
 from dshapley.metrics import METRICS
-from dshapley.points import Array, Floats, Points, as_points
+from dshapley.points import Bundles, Points, as_points
 from dshapley.potentials import Potential, describe
 from dshapley.stopping import StopRule
 from dshapley.uncertainty import check_confidence, stderr_of_differences, student_quantile
@@ -29,8 +30,6 @@ Verdict: TypeAlias = Literal["holds", "not shown", "fails"]
 _OWN = ("path", "path.reason", "test", "empty")
 """What may differ between the seller's potential and the buyer's: how it is computed, on which
 rows it is scored, and the score without any data, which follows from these rows."""
-_HIDDEN = 0.3
-"""Where noise lets no higher rank correlation through, nothing can be said of the order."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +39,8 @@ class Check:
     Attributes
     ----------
     frame
-        By id of each point bought: `value` and `stderr` of the list, its `price`, `own` and
-        `own_stderr`, the buyer's TMC-Shapley value within B + S.
+        By id of each point or bundle bought: `value` and `stderr` of the list, its `price`, `own`
+        and `own_stderr`, the buyer's TMC-Shapley value within B + S.
     m
         The data set size of the list's values.
     rows
@@ -135,7 +134,7 @@ class Check:
 def check(
     prices: PriceList,
     B: Points | tuple[Any, Any],
-    bought: Points | tuple[Any, Any],
+    bought: Points | Bundles | tuple[Any, Any],
     *,
     U: Potential,
     m: int | None = None,
@@ -159,7 +158,8 @@ def check(
     prices
         The list. One made under another metric or model than U is refused.
     B, bought
-        The buyer's own data, and the rows bought, whose ids are those of the list.
+        The buyer's own data, and the rows or bundles bought, whose ids are those of the list. A
+        bundle comes and goes as one among the rows of B.
     U
         The buyer's potential, such as `ds.potential(model, test=...)`. Its test set may be the
         buyer's own.
@@ -176,37 +176,47 @@ def check(
         Of the intervals.
     """
     check_confidence(confidence)
-    B, bought = as_points(B, name="B"), as_points(bought, name="bought")
+    B = as_points(B, name="B")
+    sold = bought if isinstance(bought, Bundles) else as_points(bought, name="bought")
     same_test = check_same_potential(prices, describe(U))
-    size = _nearest_size(prices, len(B) + len(bought)) if m is None else m
-    ids = [str(name) for name in bought.ids]
-    listed = _listed(prices, ids, size)
+    players, n_rows = _together(B, sold)
+    size = _nearest_size(prices, len(B) + n_rows) if m is None else m
+    listed = _listed(prices, sold, size)
     draws = tmc_draws(
-        U, B + bought, permutations=permutations, tolerance=tolerance, seed=seed, store=store,
+        U, players, permutations=permutations, tolerance=tolerance, seed=seed, store=store,
         n_jobs=n_jobs, progress=progress,
     )  # fmt: skip
-    chosen = np.arange(len(B) + len(bought)) >= len(B)
-    own = estimate(draws.points(chosen))
+    own = estimate(draws.points(np.arange(len(players)) >= len(B)))
     influence = np.concatenate([part for _, part in own._influences()], axis=1)
     values, stderr = (np.asarray(listed[name], dtype=float) for name in ("value", "stderr"))
     frame = listed[["value", "stderr", "price"]].assign(own=own.values, own_stderr=own.stderr)
 
     total = next(part for part in prices.terms["totals"] if part["m"] == size)
     sums = float(values.sum()), float(own.values.sum())
-    errors = _error_of_sum(stderr, total, len(prices)), float(
-        np.sqrt((influence.sum(axis=1) ** 2).sum())
-    )  # fmt: skip
+    error_of_own = float(np.sqrt((influence.sum(axis=1) ** 2).sum()))
+    errors = error_of_sum(stderr, total, len(prices)), error_of_own
     half = student_quantile((1 + confidence) / 2, own._freedom)
+    apart = total["error_of_differences"]  # None where there is none: JSON has no NaN
     noise = (
-        _number(total["error_of_differences"]),
-        _rms(stderr_of_differences([influence])),
+        math.nan if apart is None else float(apart),
+        float(np.sqrt((stderr_of_differences([influence]) ** 2).mean())),
     )
-    r = _rank_correlation(values, own.values, confidence)
-    ceiling = _ceiling(values, own.values, noise)
+    r = rank_correlation(values, own.values, confidence)
+    most_possible = ceiling(values, own.values, noise)
     return Check(
-        frame, size, (len(B), len(bought)), len(draws), r, ceiling, _corrected(r, ceiling),
-        *_ape(sums, errors, half, tolerance), sums, errors, same_test, least, most,
+        frame, size, (len(B), n_rows), len(draws), r, most_possible, corrected(r, most_possible),
+        *ape(sums, errors, half, tolerance), sums, errors, same_test, least, most,
     )  # fmt: skip
+
+
+def _together(B: Points, sold: Points | Bundles) -> tuple[Points | Bundles, int]:
+    """The players of the buyer's game, those of B first; and how many rows were bought."""
+    if isinstance(sold, Points):
+        return B + sold, len(sold)
+    # Numbers for names: they keep this order, and none can be that of a bundle and of a row.
+    lot = np.searchsorted(sold.ids, sold.groups)
+    rows = B + sold.points
+    return Bundles(rows, np.concatenate([np.arange(len(B)), len(B) + lot])), len(sold.points)
 
 
 def check_same_potential(prices: PriceList, mine: dict[str, Any]) -> bool:
@@ -244,91 +254,30 @@ def _nearest_size(prices: PriceList, n: int) -> int:
     return int(size)
 
 
-def _listed(prices: PriceList, ids: list[str], m: int) -> pd.DataFrame:
-    """The list's rows for these ids, or an error for people."""
-    rows = prices.at(m)
+def _listed(prices: PriceList, sold: Points | Bundles, m: int) -> pd.DataFrame:
+    """The list's rows for what was bought, or an error for people."""
+    rows, ids = prices.at(m), [str(name) for name in sold.ids]
     names, counts = np.unique(ids, return_counts=True)
     if (counts > 1).any():
         raise InputError(f"two rows bought have the id {str(names[counts > 1][0])!r}")
+    what = "bundles" if isinstance(sold, Bundles) else "rows"
     missing = [name for name in ids if name not in rows.index]
     if missing:
         raise InputError(
-            f"{len(missing)} of {len(ids)} rows bought are not on the list: there is no "
+            f"{len(missing)} of {len(ids)} {what} bought are not on the list: there is no "
             f"{missing[0]!r}; {nearest(missing[0], rows.index)}"
         )
     listed = rows.loc[ids]
-    if (listed["rows"] != 1).any():
-        raise InputError("this list is of bundles; rows bought are checked against a list of rows")
+    sizes = sold.sizes if isinstance(sold, Bundles) else np.ones(len(sold), dtype=np.int64)
+    other = np.flatnonzero(listed["rows"].to_numpy() != sizes)
+    if len(other):
+        i = int(other[0])
+        hint = "" if isinstance(sold, Bundles) else "; say which rows are one bundle (groups)"
+        raise InputError(
+            f"{ids[i]!r} is a bundle of {listed['rows'].iloc[i]} rows on the list, and "
+            f"{sizes[i]} of it bought{hint}"
+        )
     return listed
-
-
-def _rank_correlation(a: Floats, b: Floats, confidence: float) -> tuple[float, float, float]:
-    """Spearman's, with the interval of Bonett and Wright (2000)."""
-    from scipy.special import ndtri
-    from scipy.stats import rankdata
-
-    n = len(a)
-    if n < 4 or np.ptp(a) == 0 or np.ptp(b) == 0:
-        return math.nan, math.nan, math.nan
-    r = float(np.corrcoef(rankdata(a), rankdata(b))[0, 1])
-    inside = min(max(r, -1 + 1e-9), 1 - 1e-9)
-    half = float(ndtri((1 + confidence) / 2)) * math.sqrt((1 + r**2 / 2) / (n - 3))
-    low, high = (math.tanh(math.atanh(inside) + sign * half) for sign in (-1, 1))
-    return r, low, high
-
-
-def _ceiling(a: Floats, b: Floats, noise: tuple[float, float]) -> float:
-    """The rank correlation that errors leave where both sides agree.
-
-    About the correlation of one thing with itself, where these errors are added to either.
-    """
-    if len(a) < 4:
-        return math.nan
-    kept = 1.0
-    for values, error in zip((a, b), noise, strict=True):
-        spread = float(values.var(ddof=1))
-        kept *= max(1 - error**2 / spread, 0.0) if spread > 0 else 0.0
-    return math.sqrt(kept)
-
-
-def _corrected(r: tuple[float, float, float], ceiling: float) -> tuple[float, float, float]:
-    if not ceiling >= _HIDDEN:
-        return math.nan, math.nan, math.nan
-    corrected = [min(max(end / ceiling, -1.0), 1.0) for end in r]
-    return corrected[0], corrected[1], corrected[2]
-
-
-def _error_of_sum(stderr: Floats, total: dict[str, Any], offered: int) -> float:
-    """The error of the sum of some values of a list: as related as all of the list are on average.
-
-    At most the sum of the errors.
-    """
-    n, known = len(stderr), total["stderr"]
-    if known is None:
-        return math.nan
-    alone = float((stderr**2).sum())
-    if n == offered:
-        return float(known)
-    own = offered * float(total["error_of_differences"] or 0.0) ** 2
-    # The variance of all is that of each on its own, and offered^2 times the common part.
-    common = max(float(known) ** 2 - own, 0.0) / offered**2
-    return math.sqrt(min(alone + n**2 * common, float(stderr.sum()) ** 2))
-
-
-def _ape(
-    sums: tuple[float, float], errors: tuple[float, float], half: float, tolerance: float
-) -> tuple[tuple[float, float, float], float]:
-    """The absolute percentage error with its interval, and the error of the signed one."""
-    listed, own = sums
-    if not listed > 0:
-        return (math.nan, math.nan, math.nan), math.nan
-    signed = 1 - own / listed
-    # Of 1 - own / listed, where both have errors.
-    error = math.hypot(errors[1], own / listed * errors[0]) / listed
-    reach = half * error + tolerance / listed
-    low, high = signed - reach, signed + reach
-    nearest_0 = 0.0 if low <= 0 <= high else min(abs(low), abs(high))
-    return (abs(signed), nearest_0, max(abs(low), abs(high))), error
 
 
 def _without_noise(corrected: tuple[float, float, float]) -> str:
@@ -343,12 +292,3 @@ def _percentage(ape: tuple[float, float, float]) -> str:
         return ""
     shown = [f"{part:.0%}" if part < 10 else "1000% or more" for part in ape]
     return f", an absolute percentage error of {shown[0]} ({shown[1]} to {shown[2]})"
-
-
-def _number(kept: float | None) -> float:
-    """JSON has no NaN: a list says null."""
-    return math.nan if kept is None else float(kept)
-
-
-def _rms(errors: Array) -> float:
-    return float(np.sqrt((errors**2).mean()))

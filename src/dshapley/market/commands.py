@@ -35,6 +35,10 @@ def price(
         Path | None,
         typer.Option(help="For bundles: a run of their rows, to see what splitting changes."),
     ] = None,
+    details: Annotated[
+        list[str] | None,
+        typer.Option(help="A column of the table to show on the list; may be repeated."),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="The folder for the price list.")] = None,
     top: options.Top = 10,
 ) -> None:
@@ -45,7 +49,9 @@ def price(
         from dshapley.report import print_prices, print_splitting
 
         check_top(top)
-        prices = priced(folder, m=m or [], rate=rate, budget=budget, floor=floor)
+        prices = priced(
+            folder, m=m or [], rate=rate, budget=budget, floor=floor, details=details or []
+        )
         parted = None if split is None else splitted(folder, split)
         if out is not None:
             prices.save(out)
@@ -129,8 +135,12 @@ def check(
     bought: Annotated[Path, typer.Argument(help="The rows bought.")],
     target: options.Target,
     id_column: Annotated[
-        str, typer.Option("--id", help="The column of the rows bought that has the list's ids.")
-    ],
+        str | None,
+        typer.Option("--id", help="The column of the rows bought that has the list's ids."),
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option(help="For bundles: the column that has their ids.")
+    ] = None,
     test: options.Test = None,
     test_size: options.TestSize = 0.2,
     drop: options.Drop = None,
@@ -158,7 +168,8 @@ def check(
             raise InputError(f"--out {out}: name a .csv or .parquet file")
         with options.workers("loky", None, jobs):
             found = checked(
-                prices, buyer, bought, target=target, id_column=id_column, test=test,
+                prices, buyer, bought, target=target, id_column=id_column,
+                group_column=group, test=test,
                 test_size=test_size, drop=drop or [], model=model, metric=metric, m=m,
                 permutations=permutations, tolerance=tolerance, seed=seed, notice=notice,
             )  # fmt: skip

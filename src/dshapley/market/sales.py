@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from dshapley.errors import InputError, warn
+from dshapley.errors import InputError, nearest, warn
 from dshapley.market.agreement import Check, check
 from dshapley.market.coding import table_summary
 from dshapley.market.matching import Match, match
@@ -18,8 +18,9 @@ from dshapley.market.splitting import Splitting, splitting
 from dshapley.market.summaries import load_summary
 from dshapley.metrics import METRICS
 from dshapley.models import MODELS, model_from_name
-from dshapley.points import Bundles
+from dshapley.points import Bundles, Points
 from dshapley.potentials import potential
+from dshapley.predict import valued_rows
 from dshapley.runs import METHOD
 from dshapley.store import load
 from dshapley.tables import prepare, read_table, task_of
@@ -31,12 +32,35 @@ if TYPE_CHECKING:
 __all__ = ["checked", "matched", "priced", "split"]
 
 
-def priced(folder: Path, *, m: Sequence[int], **pricing: Any) -> PriceList:
-    """The price list of a run of `dshapley value`."""
+def priced(
+    folder: Path, *, m: Sequence[int], details: Sequence[str] = (), **pricing: Any
+) -> PriceList:
+    """The price list of a run of `dshapley value`, with these columns of its table if asked."""
     valuation = _valuation(folder)
     if valuation.about.get("p", 1) != 1:
         warn(f"{folder}: only the rows that were measured are priced, not those predicted")
-    return price_list(valuation, m=list(m) or None, **pricing)
+    shown = _details(folder, valuation, details) if details else None
+    return price_list(valuation, m=list(m) or None, details=shown, **pricing)
+
+
+def _details(folder: Path, valuation: Valuation, columns: Sequence[str]) -> pd.DataFrame:
+    """Columns of the table that the priced rows are from, in their order."""
+    about = valuation.about
+    if about.get("group") is not None:
+        raise InputError(f"--details: {folder} holds bundles, and a bundle is many rows")
+    valued_rows(folder, about)  # an error where the table is not what it was
+    table = read_table(about["points_table"] or about["table"])
+    for name in columns:
+        if name not in table.columns:
+            raise InputError(
+                f"--details: the table has no column {name!r}; {nearest(name, table.columns)}"
+            )
+    names = table.index if about["id"] is None else table[about["id"]]
+    by_name = table[list(columns)].set_axis(names.astype(str))
+    ids = [str(name) for name in valuation.ids]
+    if by_name.index[by_name.index.isin(ids)].has_duplicates:
+        raise InputError(f"--details: some ids of {folder} are those of several rows of its table")
+    return by_name.loc[ids]
 
 
 def split(folder: Path, rows: Path) -> Splitting:
@@ -54,28 +78,11 @@ def split(folder: Path, rows: Path) -> Splitting:
                 f"{rows} was valued with another {name} than {folder}: repeat its command without "
                 f"--group and with --drop {about['group']}"
             )
-    base = Path(about["table"])
-    if not base.exists():
-        raise InputError(f"{base}, the table of {folder}, is gone")
-    points = about["points_table"]
-    prepared = prepare(
-        read_table(base),
-        target=about["target"],
-        task=about["task"],
-        test=None if about["test_table"] is None else read_table(about["test_table"]),
-        test_size=about["test_size"],
-        points=None if points is None else read_table(points),
-        id_column=about["id"],
-        group_column=about["group"],
-        drop=about["drop"],
-        seed=about["seed"],
-    )
-    if Bundles(prepared.points, prepared.groups).fingerprint() != about["points"]:
-        raise InputError(f"{base} is not what it was when {folder} was made: its rows differ")
-    assert prepared.groups is not None
-    if not np.array_equal(prepared.points.ids.astype(str), parts.ids.astype(str)):
+    bundles = valued_rows(folder, about)
+    assert isinstance(bundles, Bundles)
+    if not np.array_equal(bundles.points.ids.astype(str), parts.ids.astype(str)):
         raise InputError(f"{rows} holds values of other rows than those of {folder}'s bundles")
-    return splitting(whole, parts, prepared.groups)
+    return splitting(whole, parts, bundles.groups)
 
 
 def _valuation(folder: Path) -> Valuation:
@@ -118,7 +125,8 @@ def checked(
     bought: Path,
     *,
     target: str,
-    id_column: str,
+    id_column: str | None,
+    group_column: str | None = None,
     test: Path | None,
     test_size: float,
     drop: Sequence[str],
@@ -132,8 +140,11 @@ def checked(
     listed = load_prices(prices)
     terms = listed.terms
     own, new = read_table(buyer), read_table(bought)
-    if id_column not in own.columns:  # names are for what was bought
-        own = own.assign(**{id_column: [f"own {i}" for i in range(len(own))]})
+    if (id_column is None) == (group_column is None):
+        raise InputError("name the column of the list's ids: --id for rows, --group for bundles")
+    named_by = str(id_column or group_column)
+    if named_by not in own.columns:  # names are for what was bought
+        own = own.assign(**{named_by: [f"own {i}" for i in range(len(own))]})
     task = task_of(own, target, asked=terms.get("task") or "auto")
     estimator = model_from_name(_model(terms, model), task)
     prepared = prepare(
@@ -142,8 +153,9 @@ def checked(
         task=task,
         test=None if test is None else read_table(test),
         test_size=test_size,
-        points=_named(new, id_column),
+        points=_named(new, named_by),
         id_column=id_column,
+        group_column=group_column,
         drop=drop,
         seed=seed,
     )
@@ -158,7 +170,10 @@ def checked(
         metric=chosen,
         min_rows=cast("int", terms["potential"].get("min_rows", 1)),
     )
-    return check(listed, prepared.database, prepared.points, U=U, seed=seed, **options)
+    sold: Points | Bundles = prepared.points
+    if prepared.groups is not None:
+        sold = Bundles(prepared.points, prepared.groups)
+    return check(listed, prepared.database, sold, U=U, seed=seed, **options)
 
 
 def _model(terms: Mapping[str, Any], asked: str | None) -> str:
@@ -171,8 +186,8 @@ def _model(terms: Mapping[str, Any], asked: str | None) -> str:
     return str(name)
 
 
-def _named(new: pd.DataFrame, id_column: str) -> pd.DataFrame:
-    if id_column in new.columns and new[id_column].isna().any():
-        row = int(np.flatnonzero(new[id_column].isna())[0])
+def _named(new: pd.DataFrame, column: str) -> pd.DataFrame:
+    if column in new.columns and new[column].isna().any():
+        row = int(np.flatnonzero(new[column].isna())[0])
         raise InputError(f"the id is missing in row {row} of the rows bought")
     return new
