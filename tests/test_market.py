@@ -16,6 +16,7 @@ from dshapley.cli import app
 from dshapley.datasets import adult_sample
 from dshapley.errors import DShapleyWarning
 from dshapley.market.coding import coded, coding_of, table_summary
+from dshapley.market.comparing import ceiling, rank_correlation
 from dshapley.market.summaries import _directions
 from records import MeanGame
 
@@ -214,6 +215,24 @@ def test_the_buyer_finds_the_order_of_the_list(sale, found):
     assert found.without_noise[0] > r
     assert found.order == "holds"
     assert "in the order that you find" in found.verdict
+
+
+@pytest.mark.parametrize("tails", [2.5, 30])
+@pytest.mark.parametrize("errors", [(0.3, 0.6), (0.0, 1.0), (0.0, 0.0)])
+def test_the_ceiling_is_what_errors_leave(tails, errors):
+    """Both sides see one truth of heavy or light tails: on average they correlate as it says."""
+    rng = np.random.default_rng(1)
+    seen, said = [], []
+    for _ in range(40):
+        truth = rng.standard_t(tails, size=100)
+        unequal = rng.uniform(0.5, 1.5, size=100)
+        noise = [size * truth.std() * unequal for size in errors]
+        sides = tuple(truth + size * rng.normal(size=100) for size in noise)
+        seen.append(rank_correlation(*sides, 0.95)[0])
+        said.append(ceiling(sides, noise))
+    gap = np.array(said) - np.array(seen)
+    # Shapes are those of values with their errors in them, which are a little too smooth.
+    assert abs(gap.mean()) < 4 * gap.std() / np.sqrt(40) + 0.03
 
 
 def test_a_shuffled_list_is_found_out(sale):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -14,7 +15,7 @@ from dshapley.errors import InputError, nearest, warn
 from dshapley.market.comparing import ape, ceiling, corrected, error_of_sum, rank_correlation
 from dshapley.market.prices import PriceList
 from dshapley.metrics import METRICS
-from dshapley.points import Bundles, Points, as_points
+from dshapley.points import Bundles, Floats, Points, as_points
 from dshapley.potentials import Potential, describe
 from dshapley.stopping import StopRule
 from dshapley.uncertainty import check_confidence, stderr_of_differences, student_quantile
@@ -48,7 +49,7 @@ class Check:
     rank_correlation
         Spearman's, of the list's values and the buyer's, with its interval over the points.
     ceiling
-        The highest rank correlation that the errors on both sides let through.
+        The rank correlation that the errors on both sides let through where both agree.
     without_noise
         The rank correlation over that.
     ape
@@ -98,13 +99,14 @@ class Check:
         order = {
             "holds": "the list puts the points in the order that you find",
             "fails": "the list does not put the points in the order that you find",
-            "not shown": "whether the order is yours cannot be told: more permutations may",
+            "not shown": "whether the order is yours cannot be told from so few points or "
+            "permutations",
         }
         worth = {
             "holds": "all together are worth to you what the list says",
             "fails": "all together are not worth to you what the list says",
-            "not shown": "whether all together are worth what the list says cannot be told: more "
-            "permutations may",
+            "not shown": "whether all together are worth what the list says cannot be told from so "
+            "few permutations",
         }
         found = [
             f"{len(self.frame)} points bought by someone with {self.rows[0]} rows; own values by "
@@ -196,17 +198,20 @@ def check(
     error_of_own = float(np.sqrt((influence.sum(axis=1) ** 2).sum()))
     errors = error_of_sum(stderr, total, len(prices)), error_of_own
     half = student_quantile((1 + confidence) / 2, own._freedom)
-    apart = total["error_of_differences"]  # None where there is none: JSON has no NaN
-    noise = (
-        math.nan if apart is None else float(apart),
-        float(np.sqrt((stderr_of_differences([influence]) ** 2).mean())),
-    )
     r = rank_correlation(values, own.values, confidence)
-    most_possible = ceiling(values, own.values, noise)
+    noise = _apart(stderr, total), stderr_of_differences([influence])
+    most_possible = ceiling((values, own.values), noise)
     return Check(
         frame, size, (len(B), n_rows), len(draws), r, most_possible, corrected(r, most_possible),
         *ape(sums, errors, half, tolerance), sums, errors, same_test, least, most,
     )  # fmt: skip
+
+
+def _apart(stderr: Floats, total: Mapping[str, Any]) -> Floats:
+    """The errors of a list's values against each other, of which it tells the mean square."""
+    known = total["error_of_differences"]  # None where there is none: JSON has no NaN
+    whole = float(np.sqrt((stderr**2).mean()))
+    return stderr * (math.nan if known is None else known / whole if whole > 0 else 0.0)
 
 
 def _together(B: Points, sold: Points | Bundles) -> tuple[Points | Bundles, int]:

@@ -14,6 +14,8 @@ __all__ = ["ape", "ceiling", "corrected", "error_of_sum", "rank_correlation"]
 _HIDDEN = 0.3
 """Where noise lets no higher rank correlation through, nothing can be said of the order."""
 
+_SIMULATIONS = 200
+
 
 def rank_correlation(a: Floats, b: Floats, confidence: float) -> tuple[float, float, float]:
     """Spearman's, with the interval of Bonett and Wright (2000)."""
@@ -30,18 +32,39 @@ def rank_correlation(a: Floats, b: Floats, confidence: float) -> tuple[float, fl
     return r, low, high
 
 
-def ceiling(a: Floats, b: Floats, noise: tuple[float, float]) -> float:
-    """The rank correlation that errors leave where both sides agree.
+def ceiling(sides: tuple[Floats, Floats], errors: tuple[Floats, Floats]) -> float:
+    """The rank correlation that errors leave, on average, where both sides agree.
 
-    About the correlation of one thing with itself, where these errors are added to either.
+    That of one thing with itself, with each side's errors added to it. Values have heavy tails, so
+    that it is no function of variances alone: it is simulated, in the shape of the better known
+    side.
     """
-    if len(a) < 4:
-        return math.nan
-    kept = 1.0
-    for values, error in zip((a, b), noise, strict=True):
-        spread = float(values.var(ddof=1))
-        kept *= max(1 - error**2 / spread, 0.0) if spread > 0 else 0.0
-    return math.sqrt(kept)
+    from scipy.stats import rankdata
+
+    n = len(sides[0])
+    known = [_share_known(values, error) for values, error in zip(sides, errors, strict=True)]
+    if n < 4 or not min(known) > 0:
+        return math.nan if n < 4 or np.isnan(known).any() else 0.0
+    best = sides[int(np.argmax(known))]
+    truth = (best - best.mean()) / best.std()
+    rng = np.random.default_rng(0)
+    ranks = []
+    for share, error in zip(known, errors, strict=True):
+        size = math.sqrt(1 / share - 1) * error / max(_rms(error), np.finfo(float).tiny)
+        seen = truth + size * rng.normal(size=(_SIMULATIONS, n))
+        ranked = rankdata(seen, axis=1)
+        ranks.append((ranked - ranked.mean()) / ranked.std(axis=1, keepdims=True))
+    return float((ranks[0] * ranks[1]).mean())
+
+
+def _share_known(values: Floats, errors: Floats) -> float:
+    """The share of the values' variance that is no error."""
+    spread = float(values.var(ddof=1)) if len(values) > 1 else 0.0
+    return max(1 - _rms(errors) ** 2 / spread, 0.0) if spread > 0 else 0.0
+
+
+def _rms(errors: Floats) -> float:
+    return float(np.sqrt((errors**2).mean()))
 
 
 def corrected(r: tuple[float, float, float], ceiling: float) -> tuple[float, float, float]:
