@@ -14,6 +14,7 @@ SOURCE = Path(dshapley.__file__).parent
 
 FLOW = [
     "errors",
+    "digits",
     "identity",
     "points",
     "metrics",

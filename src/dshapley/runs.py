@@ -276,9 +276,9 @@ def _fill(
             if result is None:  # the rule's own limit
                 return
             row = {"t": t, **result._asdict()}
-            if folder is not None:
-                folder.add(row)
         record.append(row)
+        if t not in where and folder is not None:
+            folder.add(row)  # writes now and then: after the record, which an interrupt counts
         draws, now = record.draws(), time.monotonic()
         if report is not None and now > next_report and t not in where:
             expected = rule.expected(draws, now - started) if hasattr(rule, "expected") else None

@@ -128,21 +128,22 @@ def prepare(
     """The database, the test set and the points to value, from one to three tables.
 
     Without a test table, `test_size` of the table's rows are set aside for it, stratified for
-    classification. Without a points table, the rows of the database are valued. Numbers are
+    classification. Without a points table, the rows of the database are valued; with one, it alone
+    needs the columns of ids and groups. Numbers are
     scaled and text is one-hot encoded, as fitted on the database; missing values are filled in
     with the median, or as a category of their own.
     """
     named = {"table": table, "test table": test, "points table": points}
     tables = {name: part for name, part in named.items() if part is not None}
     special = [c for c in (id_column, group_column) if c is not None]
+    of_points = "table" if points is None else "points table"
     for name, part in tables.items():
         check_target(part, target, name=name)
-        for column in [*drop, *special] if name == "table" else []:
+        needed = [*(drop if name == "table" else ()), *(special if name == of_points else ())]
+        for column in needed:
             _column(part, column, name=name)
     if table[target].nunique() == 1:
         raise InputError(f"the target {target!r} is {table[target].iloc[0]!r} in every row")
-    if points is not None and id_column is not None:
-        _column(points, id_column, name="points table")
     features = [c for c in table.columns if c not in {target, *special, *drop}]
     if not features:
         raise InputError("no column is left to learn from beside the target")
@@ -161,9 +162,7 @@ def prepare(
         ids = part[id_column] if id_column in part.columns else part.index
         return Points(encode(part), part[target], ids)
 
-    groups = None
-    if group_column is not None:
-        groups = np.asarray(_column(valued, group_column, name="points table"))
+    groups = None if group_column is None else np.asarray(valued[group_column])
     return Prepared(encoded(base), encoded(held_out), encoded(valued), groups, notices)
 
 

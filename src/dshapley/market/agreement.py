@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from dshapley.data_shapley import tmc_draws
+from dshapley.digits import number
 from dshapley.errors import InputError, nearest, warn
 from dshapley.market.comparing import ape, ceiling, corrected, error_of_sum, rank_correlation
 from dshapley.market.prices import PriceList
@@ -108,15 +109,19 @@ class Check:
             "not shown": "whether all together are worth what the list says cannot be told from so "
             "few permutations",
         }
+        told, own = (
+            " +- ".join(number(total, error))
+            for total, error in zip(self.totals, self.total_errors, strict=True)
+        )
+        what = "points" if len(self.frame) == self.rows[1] else "bundles"
         found = [
-            f"{len(self.frame)} points bought by someone with {self.rows[0]} rows; own values by "
+            f"{len(self.frame)} {what} bought by someone with {self.rows[0]} rows; own values by "
             f"{self.permutations} permutations of all {sum(self.rows)} rows, the list's for m = "
             f"{self.m}",
             f"order: rank correlation {r:.2f} ({low:.2f} to {high:.2f})"
             + _without_noise(self.without_noise)
             + f": {order[self.order]} ({self.least:g} or more is asked)",
-            f"worth: the list says {self.totals[0]:.4g} +- {self.total_errors[0]:.2g}, your own "
-            f"values {self.totals[1]:.4g} +- {self.total_errors[1]:.2g}"
+            f"worth: the list says {told}, your own values {own}"
             + _percentage(self.ape)
             + f": {worth[self.worth]} ({self.most:.0%} or less is asked)",
         ]

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dshapley.bounds import shift_gap
+from dshapley.digits import number
 from dshapley.errors import InputError
 from dshapley.market.prices import PriceList
 from dshapley.market.summaries import Summary, coarser
@@ -59,28 +60,28 @@ class Match:
 
     def lines(self) -> list[str]:
         """What a person reads of it."""
+        distance = " +- ".join(number(self.distance, self.stderr))
         found = [
-            f"distance of the tables: {self.distance:.3g} +- {self.stderr:.1g} spreads of a column "
+            f"distance of the tables: {distance} spreads of a column "
             f"({self.rows[0]} rows of the seller's, {self.rows[1]} of yours)",
-            f"two samples of one distribution of these sizes would show {self.noise:.3g}, and in "
-            f"one case of 20 more than {self.noise_high:.3g}",
+            f"two samples of one distribution of these sizes would show {self.noise:.2g}, and in "
+            f"one case of 20 more than {self.noise_high:.2g}",
         ]
         if self.beyond_noise:
             found.append(
-                f"the distributions differ: by {self.excess:.3g} beyond chance (their means by "
-                f"{self.shift:.3g})"
+                f"the distributions differ: by {self.excess:.2g} beyond chance (their means by "
+                f"{self.shift:.2g})"
             )
         else:
             found.append("no difference of the distributions is to be seen beyond chance")
         for gap in self.gaps:
-            money = (
-                f", so a price by {gap['money']:.3g} (beyond chance: {gap['money_beyond']:.3g})"
-                if "money" in gap
-                else ""
-            )
+            money = ""
+            if "money" in gap:
+                amount, beyond = _rough(gap["money"]), _rough(gap["money_beyond"])
+                money = f", so a price by {amount} (beyond chance: {beyond})"
             found.append(
-                f"for m = {gap['m']}: a value may be off by {gap['gap']:.3g} (by what is beyond "
-                f"chance: {gap['beyond']:.3g}){money}"
+                f"for m = {gap['m']}: a value may be off by {gap['gap']:.2g} (by what is beyond "
+                f"chance: {gap['beyond']:.2g}){money}"
             )
         if self.gaps:
             found.append(
@@ -149,6 +150,10 @@ def match(
         (seller.rows, buyer.rows),
     )
     return replace(found, gaps=tuple(_gaps(found, beta, m, prices)))
+
+
+def _rough(amount: float) -> str:
+    return number(amount, amount / 10)[0]
 
 
 def _of_one_make(a: Summary, b: Summary) -> bool:

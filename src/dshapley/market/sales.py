@@ -143,8 +143,6 @@ def checked(
     if (id_column is None) == (group_column is None):
         raise InputError("name the column of the list's ids: --id for rows, --group for bundles")
     named_by = str(id_column or group_column)
-    if named_by not in own.columns:  # names are for what was bought
-        own = own.assign(**{named_by: [f"own {i}" for i in range(len(own))]})
     task = task_of(own, target, asked=terms.get("task") or "auto")
     estimator = model_from_name(_model(terms, model), task)
     prepared = prepare(

@@ -1,0 +1,34 @@
+"""Only the digits that the error allows."""
+
+from __future__ import annotations
+
+import math
+
+__all__ = ["number"]
+
+
+def number(value: float, stderr: float) -> tuple[str, str]:
+    """A value and its standard error, to the error's second digit.
+
+    >>> number(0.01234567, 0.00041999)
+    ('0.01235', '0.00042')
+    >>> number(-12.34567, 3.2)
+    ('-12.3', '3.2')
+    >>> number(1234.5, 98.7)
+    ('1234', '99')
+    >>> number(-123456.7, 4999.0)
+    ('-123500', '5000')
+    >>> number(0.5, float("nan"))
+    ('0.5', '?')
+    >>> number(0.5, 0.0)
+    ('0.5', '0')
+    """
+    if not math.isfinite(stderr):
+        return f"{value:.2g}", "?"
+    if stderr == 0:
+        return f"{value:.6g}", "0"
+    # Rounded first: 0.0996 is 0.10, which has one decimal less than its size suggests.
+    size = math.floor(math.log10(float(f"{stderr:.1e}")))
+    decimals = 1 - size
+    shown = (f"{round(x, decimals) + 0.0:.{max(decimals, 0)}f}" for x in (value, stderr))
+    return next(shown), next(shown)
