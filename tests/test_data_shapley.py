@@ -7,7 +7,7 @@ from sklearn.naive_bayes import GaussianNB
 
 import dshapley as ds
 from conftest import labelled
-from dshapley import data_shapley
+from dshapley import data_shapley, subsets
 
 
 @pytest.fixture
@@ -52,6 +52,58 @@ def test_tmc_meets_exact(U, offered):
     assert found.n_draws == 300
 
 
+@pytest.mark.parametrize("weights", [None, "1/k", "uniform"])
+def test_subsets_meet_exact(U, offered, weights):
+    exact = data_shapley.exact(U, offered).values
+    found = data_shapley.sampled(U, offered, draws=600, weights=weights)
+    assert (np.abs(found.values - exact) < 4 * found.stderr + 1e-7).all()
+    assert (found.m, found.n_draws) == (len(offered), 600)
+    assert found.ids.tolist() == offered.ids.tolist()
+
+
+def test_subsets_are_unbiased_and_their_errors_honest(U):
+    """Against complete enumeration, over 60 seeds: the mean, and the spread that errors say."""
+    points = labelled(10, seed=4)
+    exact = data_shapley.exact(U, points).values
+    runs = [data_shapley.sampled(U, points, draws=120, seed=s) for s in range(60)]
+    values, errors = (np.array([getattr(r, name) for r in runs]) for name in ("values", "stderr"))
+    spread = values.std(axis=0, ddof=1)
+    assert np.abs((values.mean(axis=0) - exact) / spread).max() < 4 / np.sqrt(60)
+    told = np.sqrt((errors**2).mean(axis=0))
+    assert np.abs(told / spread - 1).max() < 4 / np.sqrt(2 * 59)
+
+
+def test_subsets_of_some_points_resume(tmp_path, U, offered):
+    some = np.arange(len(offered)) % 2 == 0
+    of = subsets.sampled_draws(U, offered, of=some, draws=9)
+    every = subsets.sampled_draws(U, offered, draws=9)
+    assert of.marginals.tobytes() == every.marginals[:, some].tobytes()
+    store = {"store": tmp_path / "run"}
+    data_shapley.sampled(U, offered, draws=4, **store)
+    again = data_shapley.sampled(U, offered, draws=9, n_jobs=2, **store)
+    assert again.values.tobytes() == ds.estimate(every).values.tobytes()
+    with pytest.raises(ds.InputError, match="a mask for"):
+        subsets.sampled_draws(U, offered, of=some[:2])
+    with pytest.raises(ds.InputError, match="needs a pilot"):
+        data_shapley.sampled(U, offered, weights="auto")
+
+
+def test_patience_waits_for_a_noisy_score():
+    """It comes near that of all points by chance, and goes away again."""
+    scores = [0.0, 1.0, 0.2, 0.6, 1.0, 1.0, 1.0]
+    points = labelled(6)
+
+    def U(S):
+        return scores[len(S)]
+
+    for patience, gains in ((1, [1.0]), (2, [1.0, -0.8, 0.4, 0.4, 0.0])):
+        found = data_shapley.tmc(U, points, permutations=1, patience=patience).values
+        order = found[found != 0]
+        assert sorted(order) == pytest.approx(sorted(gain for gain in gains if gain))
+    with pytest.raises(ds.InputError, match="patience = 0"):
+        data_shapley.tmc(U, points, patience=0)
+
+
 def test_bundles_come_and_go_as_one(U):
     lots = ds.Bundles(labelled(7, seed=4), ["b", "a", "c", "a", "b", "c", "c"])
     rows, total = lots.points, np.zeros(3)
@@ -62,9 +114,12 @@ def test_bundles_come_and_go_as_one(U):
     exact = data_shapley.exact(U, lots)
     np.testing.assert_allclose(exact.values, total / 6, atol=1e-12)
     assert (exact.ids.tolist(), exact.rows.tolist(), exact.m) == (["a", "b", "c"], [2, 2, 3], 7)
-    found = data_shapley.tmc(U, lots, permutations=200, tolerance=0)
-    assert (np.abs(found.values - exact.values) < 4 * found.stderr + 1e-7).all()
-    assert (found.ids.tolist(), found.rows.tolist(), found.m) == (["a", "b", "c"], [2, 2, 3], 7)
+    for found in (
+        data_shapley.tmc(U, lots, permutations=200, tolerance=0),
+        data_shapley.sampled(U, lots, draws=400),
+    ):
+        assert (np.abs(found.values - exact.values) < 4 * found.stderr + 1e-7).all()
+        assert (found.ids.tolist(), found.rows.tolist()) == (["a", "b", "c"], [2, 2, 3])
     without_b = U(rows.take([1, 2, 3, 5, 6]))
     assert data_shapley.leave_one_out(U, lots).values[1] == U(rows) - without_b
 

@@ -3,11 +3,13 @@
 import importlib.util
 import json
 import re
+import shlex
 from pathlib import Path
 
 import pandas as pd
 import pytest
 import typer
+from typer.testing import CliRunner
 
 from dshapley.cli import app
 from dshapley.experiments import NAMES, experiment
@@ -112,3 +114,46 @@ def test_the_reproduction_page_says_what_the_files_say():
         verdicts = [(claim.text, claim.verdict) for claim in experiment(name).check(rows)]
         assert verdicts == [(claim["text"], claim["verdict"]) for claim in kept["claims"]]
         assert f"](reproduction/{name}.png)" in text
+
+
+NUMBER = r"-?\d+(?:\.\d+)?"
+
+
+def alike(shown, printed):
+    """Whether two lines have the same words, and numbers that are about the same."""
+    if re.sub(NUMBER, "#", shown).split() != re.sub(NUMBER, "#", printed).split():
+        return False
+    for a, b in zip(*(re.findall(NUMBER, line) for line in (shown, printed)), strict=True):
+        unit = 10.0 ** -len(a.partition(".")[2])  # of the last digit shown
+        if abs(float(a) - float(b)) > 3 * unit + 0.05 * abs(float(b)):
+            return False
+    return True
+
+
+def run_as_shown(block):
+    """Run each command of a block, and find the lines shown below it in what it prints."""
+    for part in re.split(r"^\$ dshapley ", block, flags=re.M)[1:]:
+        command, *shown = part.strip().splitlines()
+        result = CliRunner().invoke(app, shlex.split(command))
+        assert result.exit_code == (2 if shown[0].startswith("error: ") else 0), result.output
+        printed = iter(result.output.splitlines())
+        for line in shown:
+            assert line == "..." or any(alike(line, other) for other in printed), line
+
+
+def test_the_sale_runs_as_written(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    page, scope = (ROOT / "docs" / "market.md").read_text(), {}
+    blocks = re.findall(r"```(python|console)\n(.*?)```", page, flags=re.S)
+    assert [kind for kind, _ in blocks].count("console") == 9
+    for kind, block in blocks:
+        if kind == "console":
+            run_as_shown(block)
+        else:
+            exec(compile(block, "market.md", "exec"), scope)
+    assert scope["prices"].totals["price"].tolist() == [100, 100]
+    assert "p1032" in (tmp_path / "prices" / "prices.csv").read_text()
+    assert ">50K" not in "".join(
+        path.read_text() for path in (tmp_path / "prices").glob("*.[cj]s*")
+    )

@@ -70,6 +70,7 @@ FLOW = [
     "workers",
     "neighbours",
     "runs",
+    "subsets",
     "data_shapley",
     "curves",
     "market.prices",

@@ -198,12 +198,12 @@ def sale():
 @pytest.fixture(scope="module")
 def found(sale):
     prices, B, S, U = sale
-    return market.check(prices, B, S, U=U, permutations=60)
+    return market.check(prices, B, S, U=U, draws=60)
 
 
 def test_the_buyer_finds_the_order_of_the_list(sale, found):
     prices, B, S, U = sale
-    own = ds.data_shapley.tmc(U, B + S, permutations=60)
+    own = ds.data_shapley.tmc(U, B + S, permutations=60, patience=10)
     assert np.array_equal(found.frame["own"], own.values[40:])
     assert found.frame["own_stderr"].to_numpy() == pytest.approx(own.stderr[40:])
     assert found.frame.index.tolist() == S.ids.tolist()
@@ -238,7 +238,7 @@ def test_the_ceiling_is_what_errors_leave(tails, errors):
 def test_a_shuffled_list_is_found_out(sale):
     prices, B, S, U = sale
     turned = ds.Points(S.X[::-1], S.y[::-1], S.ids)  # the even ones were the bad
-    found = market.check(prices, B, turned, U=U, permutations=60)
+    found = market.check(prices, B, turned, U=U, draws=60)
     assert found.rank_correlation[0] < 0
     assert found.order == "fails"
     assert "does not put" in found.verdict
@@ -279,13 +279,13 @@ def listed(values, stderr, U=None, *, m=60, common=None, **about):
 def test_an_exact_list_has_no_error():
     S, B = ds.Points(np.arange(1.0, 31)[:, None]), ds.Points(np.ones((30, 1)))
     prices = listed(S.X[:, 0], 0.0)
-    found = market.check(prices, B, S, U=Additive(), permutations=10, tolerance=0)
+    found = market.check(prices, B, S, U=Additive(), draws=10, tolerance=0)
     assert found.ape == (pytest.approx(0, abs=1e-6),) * 3
     assert found.rank_correlation[0] == pytest.approx(1)
     assert (found.order, found.worth) == ("holds", "holds")
     assert "1000%" not in found.verdict
     dear = listed(1.5 * S.X[:, 0], 0.0)
-    found = market.check(dear, B, S, U=Additive(), permutations=10, tolerance=0)
+    found = market.check(dear, B, S, U=Additive(), draws=10, tolerance=0)
     assert found.ape[0] == pytest.approx(1 / 3, abs=1e-6)
     assert (found.order, found.worth) == ("holds", "fails")
     assert "not worth to you" in found.verdict
@@ -296,20 +296,20 @@ def test_the_error_of_the_ape_has_the_lists(sale):
     total = S.X.sum()
     for common, error in ((True, 30 * 0.5), (False, np.sqrt(30) * 0.5)):
         prices = listed(S.X[:, 0], 0.5, common=common)
-        found = market.check(prices, B, S, U=Additive(), permutations=10, tolerance=0)
+        found = market.check(prices, B, S, U=Additive(), draws=10, tolerance=0)
         assert found.ape_stderr == pytest.approx(error / total, rel=0.1)
         # Of a part of the list, as related as the whole is.
         half = S.take(slice(0, 15))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DShapleyWarning)  # 45 rows, not 60
-            found = market.check(prices, B, half, U=Additive(), permutations=10, tolerance=0)
+            found = market.check(prices, B, half, U=Additive(), draws=10, tolerance=0)
         expected = 15 * 0.5 if common else np.sqrt(15) * 0.5
         assert found.total_errors[0] == pytest.approx(expected, rel=0.1)
 
 
 def test_noise_that_hides_the_order_is_said():
     S, B = ds.Points(np.arange(1.0, 31)[:, None] / 30), ds.Points(np.ones((30, 1)))
-    found = market.check(listed(S.X[:, 0], 9.0), B, S, U=Additive(), permutations=5, tolerance=0)
+    found = market.check(listed(S.X[:, 0], 9.0), B, S, U=Additive(), draws=5, tolerance=0)
     assert found.order == "not shown"
     assert "cannot be told" in found.verdict
 
@@ -318,7 +318,7 @@ def test_a_list_of_another_size_is_said(sale):
     prices, B, S, U = sale
     with pytest.warns(DShapleyWarning, match="nearest values are for m = 20"):
         market.check(prices, B.take(slice(0, 10)), S.take(slice(0, 10)).take(
-            slice(0, 6)), U=U, permutations=2)  # fmt: skip
+            slice(0, 6)), U=U, draws=2)  # fmt: skip
     with pytest.raises(ds.InputError, match="m = 30: this list has prices for m = 20, 80"):
         market.check(prices, B, S, U=U, m=30)
 
@@ -336,7 +336,7 @@ def test_lists_under_another_potential_are_refused(sale):
             market.check(prices, B, S, U=other)
         assert "\n" not in str(caught.value)
     mine = ds.potential(LogisticRegression(), test=labelled(50, seed=9), path="refit")
-    assert not market.check(prices, B, S, U=mine, permutations=2).same_test
+    assert not market.check(prices, B, S, U=mine, draws=2).same_test
     nameless = ds.Valuation(np.ones(2), np.zeros(2), 5, 9, np.arange(2), np.ones(2, int))
     with pytest.raises(ds.InputError, match="does not say"):
         market.check(market.price_list(nameless, rate=1.0), B, S, U=U)
@@ -377,21 +377,38 @@ def test_bundles_cannot_be_checked_as_rows(bundles):
 def test_bundles_are_checked_as_sets(bundles):
     prices, lots, U = bundles
     B = ds.Points(np.ones((6, 1)))
-    found = market.check(prices, B, lots, U=U, permutations=10, tolerance=0)
+    found = market.check(prices, B, lots, U=U, draws=10, tolerance=0)
     assert found.frame.index.tolist() == ["a", "b", "c"]
     assert found.frame["own"].to_numpy() == pytest.approx([3, 0, 12])
     assert found.rows == (6, 6)
     assert found.ape[0] == pytest.approx(0, abs=1e-6)
 
 
-def test_a_bundle_is_one_player_of_the_buyers_game(held_out):
+def test_both_ways_find_the_same_values(sale):
+    prices, B, S, U = sale
+    one, two = (
+        market.check(prices, B, S, U=U, way=way, draws=n, tolerance=0)
+        for way, n in (("permutations", 60), ("subsets", 600))
+    )
+    apart = (one.frame["own"] - two.frame["own"]) / np.hypot(
+        one.frame["own_stderr"], two.frame["own_stderr"]
+    )
+    assert np.abs(apart).max() < 4
+    assert "600 subsets of all 80 rows" in two.verdict
+    assert two.order == "holds"
+    with pytest.raises(ds.InputError, match="permutations or subsets"):
+        market.check(prices, B, S, U=U, way="sets")
+
+
+@pytest.mark.parametrize(("way", "n"), [("permutations", 300), ("subsets", 500)])
+def test_a_bundle_is_one_player_of_the_buyers_game(held_out, way, n):
     """The buyer's own values of bundles are those of complete enumeration."""
     U = ds.potential(LogisticRegression(), test=held_out)
     B, rows = labelled(3, seed=5), labelled(6, seed=6)
     lots = ds.Bundles(rows, ["x", "y", "x", "z", "y", "z"])
     valued = ds.run(U, ds.Design(labelled(30), m=9), lots, until=20)
     prices = market.price_list(ds.estimate(valued), rate=1.0)
-    found = market.check(prices, B, lots, U=U, permutations=300, tolerance=0)
+    found = market.check(prices, B, lots, U=U, way=way, draws=n, tolerance=0)
     players = ds.Bundles(B + rows, ["0", "1", "2", *lots.groups])
     exact = ds.data_shapley.exact(U, players).values[3:]
     z = (found.frame["own"].to_numpy() - exact) / found.frame["own_stderr"].to_numpy()
@@ -534,7 +551,7 @@ def test_before_the_sale(files):
 def checking(files, *args, prices="prices"):
     return call(
         "check", files / prices, files / "buyer.csv", files / "offer.csv", "--target", "income",
-        "--id", "name", "--test", files / "test.csv", "--jobs", 1, "--permutations", 4, *args,
+        "--id", "name", "--test", files / "test.csv", "--jobs", 1, "--draws", 4, *args,
     )  # fmt: skip
 
 
@@ -636,7 +653,7 @@ def test_bundles_from_files(tmp_path):
     assert done.exit_code == 0, done.output
     asked = ["check", tmp_path / "prices", tmp_path / "buyer.csv", tmp_path / "offer.csv",
              "--target", "income", "--test", tmp_path / "test.csv", "--jobs", 1,
-             "--permutations", 5]  # fmt: skip
+             "--draws", 5]  # fmt: skip
     result = call(*asked, "--group", "lot", "--out", tmp_path / "both.csv")
     assert result.exit_code in (0, 1), result.output
     assert pd.read_csv(tmp_path / "both.csv")["id"].tolist() == [f"lot{i}" for i in range(7)]

@@ -9,15 +9,23 @@ from pathlib import Path
 import numpy as np
 
 from dshapley.draws import Draws
-from dshapley.errors import DrawError, InputError
-from dshapley.points import Array, Bundles, Floats, Points
+from dshapley.errors import DrawError, InputError, is_whole
+from dshapley.points import Array, Bundles, Floats, Points, players_of
 from dshapley.potentials import Potential, check_points, describe, seeded
 from dshapley.runs import as_record, gather
 from dshapley.stopping import StopRule
+from dshapley.subsets import sampled
 from dshapley.valuation import Valuation, estimate
 from dshapley.workers import Result
 
-__all__ = ["exact", "leave_one_out", "random_order", "tmc", "tmc_draws"]
+__all__ = [
+    "exact",
+    "leave_one_out",
+    "random_order",
+    "sampled",
+    "tmc",
+    "tmc_draws",
+]
 
 _MOST_EXACT = 20
 
@@ -37,7 +45,7 @@ def exact(U: Potential, points: Points | Bundles) -> Valuation:
             "the most: use tmc"
         )
     check_points(U, points, name="points")
-    rows, players = _players(points)
+    rows, players = players_of(points)
     masks = np.arange(2**n)
     members = (masks[:, np.newaxis] >> np.arange(n)) & 1 == 1
     held = np.zeros((n, len(rows)), dtype=bool)
@@ -57,7 +65,7 @@ def exact(U: Potential, points: Points | Bundles) -> Valuation:
 def leave_one_out(U: Potential, points: Points | Bundles) -> Valuation:
     """U(B) - U(B without z) for each point or bundle z of B."""
     check_points(U, points, name="points")
-    rows, players = _players(points)
+    rows, players = players_of(points)
     everyone = np.arange(len(rows))
     whole = float(U(rows))
     rest = [float(U(rows.take(np.delete(everyone, places)))) for places in players]
@@ -76,6 +84,7 @@ def tmc(
     *,
     permutations: int | StopRule = 100,
     tolerance: float = 0.01,
+    patience: int = 1,
     seed: int = 0,
     store: str | Path | None = None,
     n_jobs: int | None = None,
@@ -93,14 +102,17 @@ def tmc(
         A permutation is cut where |U(B) - U(its points so far)| falls below this: the points
         behind get 0 from it, which saves most fits and biases the values by at most as much as
         the tolerance. With 0 nothing is cut and the values are unbiased.
+    patience
+        Cut only after so many points in a row within the tolerance: a noisy U comes near U(B) by
+        chance long before it stays there. 1 is the published algorithm, its authors' code has 5.
     seed, store, n_jobs, progress
         As for `dshapley.run`: resumable, and the same bit for bit with any number of workers.
     """
     draws = tmc_draws(
-        U, points, permutations=permutations, tolerance=tolerance, seed=seed, store=store,
-        n_jobs=n_jobs, progress=progress,
+        U, points, permutations=permutations, tolerance=tolerance, patience=patience, seed=seed,
+        store=store, n_jobs=n_jobs, progress=progress,
     )  # fmt: skip
-    return replace(estimate(draws), m=len(_players(points)[0]), terms=None)
+    return replace(estimate(draws), m=len(players_of(points)[0]), terms=None)
 
 
 def tmc_draws(
@@ -109,6 +121,7 @@ def tmc_draws(
     *,
     permutations: int | StopRule = 100,
     tolerance: float = 0.01,
+    patience: int = 1,
     seed: int = 0,
     store: str | Path | None = None,
     n_jobs: int | None = None,
@@ -119,13 +132,16 @@ def tmc_draws(
         raise InputError("there are no points to value")
     if not tolerance >= 0:
         raise InputError(f"tolerance = {tolerance}: it is a difference of U, 0 or more")
+    if not is_whole(patience, least=1):
+        raise InputError(f"patience = {patience}: it is a number of points, 1 or more")
     check_points(U, points, name="points")
-    rows, players = _players(points)
-    task = _Permutation(U, rows, players, tolerance, seed, float(U(rows)))
+    rows, players = players_of(points)
+    task = _Permutation(U, rows, players, tolerance, patience, seed, float(U(rows)))
     identity = {
         "method": "TMC-Shapley",
         "seed": seed,
         "tolerance": tolerance,
+        "patience": patience,
         "points": points.fingerprint(),
         **describe(U),
     }
@@ -150,6 +166,7 @@ class _Permutation:
     players: list[Array]
     """The places of each player's points."""
     tolerance: float
+    patience: int
     seed: int
     whole: float
 
@@ -162,9 +179,10 @@ class _Permutation:
         places = np.concatenate([self.players[z] for z in order])
         ends = np.cumsum([len(self.players[z]) for z in order])
         try:
-            before = float(U(self.points.take([])))
+            before, within = float(U(self.points.take([]))), 0
             for end, z in zip(ends, order, strict=True):
-                if abs(self.whole - before) < self.tolerance:
+                within = within + 1 if abs(self.whole - before) < self.tolerance else 0
+                if within >= self.patience:
                     break
                 after = float(U(self.points.take(places[:end])))
                 gains[z] = after - before
@@ -172,13 +190,6 @@ class _Permutation:
         except Exception as error:
             raise DrawError(f"{where} failed: {error}") from error
         return Result(1, as_record(gains, where))
-
-
-def _players(points: Points | Bundles) -> tuple[Points, list[Array]]:
-    """All rows, and the places of each player's."""
-    if isinstance(points, Bundles):
-        return points.points, points.members()
-    return points, list(np.arange(len(points))[:, np.newaxis])
 
 
 def _certain(values: Floats, points: Points | Bundles) -> Valuation:

@@ -16,7 +16,7 @@ from dshapley.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Array", "Bundles", "Floats", "Points", "Table", "as_points"]
+__all__ = ["Array", "Bundles", "Floats", "Points", "Table", "as_points", "players_of"]
 
 Array: TypeAlias = NDArray[Any]
 Floats: TypeAlias = NDArray[np.float64]
@@ -203,6 +203,13 @@ class Bundles:
         digest = hashlib.blake2b(self.points.fingerprint().encode(), digest_size=12)
         _digest_array(digest, self.groups)
         return f"{digest.hexdigest()} ({len(self)} bundles of {len(self.points)} rows)"
+
+
+def players_of(points: Points | Bundles) -> tuple[Points, list[Array]]:
+    """All rows, and the places of those of each player: of each point, or of each bundle."""
+    if isinstance(points, Bundles):
+        return points.points, points.members()
+    return points, list(np.arange(len(points))[:, np.newaxis])
 
 
 def as_points(data: Points | tuple[Any, Any], *, name: str) -> Points:

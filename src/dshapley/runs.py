@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import time
 from collections.abc import Iterator, Mapping
@@ -23,7 +22,7 @@ from dshapley.identity import UNIDENTIFIED
 from dshapley.points import Array, Bundles, Floats, Points
 from dshapley.potentials import Potential, check_points, describe, marginals, seeded
 from dshapley.progress import Progress, progress_bar
-from dshapley.sizes import bands
+from dshapley.sizes import bands, shown
 from dshapley.stopping import AnyOf, FixedDraws, StopRule
 from dshapley.store import RunFolder
 from dshapley.valuation import estimate
@@ -83,7 +82,7 @@ def run(
         "method": METHOD,
         "m": design.m,
         "seed": design.seed,
-        "weights": "auto" if design.auto else _shown(design.weights),
+        "weights": "auto" if design.auto else shown(design.weights),
         **({"pilot": design.pilot} if design.auto else {}),
         "sizes": "balanced" if design.stratified else "independent",
         "anchor": design.anchor,
@@ -193,12 +192,6 @@ def as_record(gains: Array, where: str) -> NDArray[np.float32]:
     if np.abs(gains).max(initial=0.0) > np.finfo(np.float32).max:
         raise DrawError(f"{where} failed: marginals beyond 3e38 cannot be kept; rescale U")
     return gains.astype(np.float32)
-
-
-def _shown(weights: Array) -> str:
-    """Size weights as a person tells them apart: the ends, and a digest of all."""
-    digest = hashlib.blake2b(weights.tobytes(), digest_size=8).hexdigest()
-    return f"{weights[0]:.4g} (k = 1) ... {weights[-1]:.4g} (k = {len(weights)}), {digest}"
 
 
 def gather(

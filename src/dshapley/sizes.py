@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
@@ -19,6 +20,7 @@ __all__ = [
     "from_stability",
     "per_size",
     "power",
+    "shown",
     "uniform",
     "whole_number",
 ]
@@ -159,3 +161,9 @@ def whole_number(m: Any) -> int:
     if not is_whole(m, least=1):
         raise InputError(f"m = {m}: the data set size must be a whole number, 1 or more")
     return int(m)
+
+
+def shown(weights: Floats) -> str:
+    """Size weights as a person tells them apart: the ends, and a digest of all."""
+    digest = hashlib.blake2b(weights.tobytes(), digest_size=8).hexdigest()
+    return f"{weights[0]:.4g} (k = 1) ... {weights[-1]:.4g} (k = {len(weights)}), {digest}"

@@ -43,11 +43,10 @@ SETTINGS: dict[Scale, tuple[Sale, ...]] = {
         replace(_FEW, data="wine", model="AdaBoost", m=15, n_database=100, n_test=50, n_heldout=28),
     ),
     "small": (
-        *(Sale(*task, 100, buyers=8, draws=1_000, permutations=200) for task in _TASKS[:2]),
-        *(Sale(*task, 100, buyers=8, draws=1_000, permutations=100) for task in _TASKS[2:]),
-        *(Sale(*task, 500, buyers=5, draws=400, permutations=60) for task in _TASKS[:2]),
-        Sale(*_TASKS[2], 500, buyers=5, draws=400, permutations=40),
-        Sale(*_TASKS[3], 500, buyers=5, draws=150, permutations=15),
+        Sale(*_TASKS[0], 100, buyers=8, draws=1_000, permutations=150),
+        Sale(*_TASKS[1], 100, buyers=8, draws=1_000, permutations=120),
+        Sale(*_TASKS[2], 100, buyers=8, draws=1_000, permutations=80),
+        Sale(*_TASKS[3], 100, buyers=8, draws=600, permutations=60),
     ),
     "full": tuple(
         Sale(*task, m, buyers=10, draws=2_000, permutations=500, n_test=2_000, n_database=40_000)

@@ -15,6 +15,7 @@ from dshapley.design import Design
 from dshapley.experiments.work import Rows, Work
 from dshapley.market import PriceList, price_list
 from dshapley.market import check as check_prices
+from dshapley.market.agreement import Way
 from dshapley.models import model_from_name
 from dshapley.points import Points
 from dshapley.potentials import ModelPotential, potential
@@ -38,7 +39,9 @@ class Sale:
     draws: int
     """Of the seller's values."""
     permutations: int
-    """Of each buyer's values."""
+    """Of each buyer's values; or subsets."""
+    way: Way = "permutations"
+    """How a buyer finds them: see `dshapley.market.check`."""
     n_database: int = 20_000
     n_test: int = 1_000
     n_heldout: int = 3_000
@@ -105,16 +108,19 @@ def bought(sale: Sale, listed: Callable[[], PriceList], i: int, work: Work) -> R
     work.say(f"{sale.data}, m = {sale.m}: buyer {i + 1} of {sale.buyers}")
     U = sale.U(sale.dataset.test)
     found = check_prices(
-        prices, B, S, U=U, m=sale.m, permutations=sale.permutations, seed=i,
+        prices, B, S, U=U, m=sale.m, way=sale.way, draws=sale.permutations, seed=i,
         store=work.runs("figure3 buyer", i, repr(sale)), n_jobs=work.n_jobs,
     )  # fmt: skip
-    totals = {m: prices.at(m).loc[found.frame.index].value.sum() for m in (sale.m, 2 * sale.m)}
+    totals = prices.totals
     agreement = {
         "rank_correlation": found.rank_correlation[0],
         "ceiling": found.ceiling,
-        "total": totals[sale.m],
-        "total_of_both": totals[2 * sale.m],
+        "total": totals.value[sale.m],
+        "total_error": totals.stderr[sale.m],
+        "total_of_both": totals.value[2 * sale.m],
+        "total_of_both_error": totals.stderr[2 * sale.m],
         "own_total": found.totals[1],
+        "own_total_error": found.total_errors[1],
         "empty": U.empty_value(),
     }
     judge = sale.U(sale.dataset.heldout)

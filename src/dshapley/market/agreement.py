@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -19,15 +19,18 @@ from dshapley.metrics import METRICS
 from dshapley.points import Bundles, Floats, Points, as_points
 from dshapley.potentials import Potential, describe
 from dshapley.stopping import StopRule
+from dshapley.subsets import sampled_draws
 from dshapley.uncertainty import check_confidence, stderr_of_differences, student_quantile
 from dshapley.valuation import estimate
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Check", "Verdict", "check", "check_same_potential"]
+__all__ = ["Check", "Verdict", "Way", "check", "check_same_potential"]
 
 Verdict: TypeAlias = Literal["holds", "not shown", "fails"]
+Way: TypeAlias = Literal["permutations", "subsets"]
+"""How a buyer finds own values: `data_shapley.tmc` or `data_shapley.sampled`."""
 
 _OWN = ("path", "path.reason", "test", "empty")
 """What may differ between the seller's potential and the buyer's: how it is computed, on which
@@ -42,7 +45,7 @@ class Check:
     ----------
     frame
         By id of each point or bundle bought: `value` and `stderr` of the list, its `price`, `own`
-        and `own_stderr`, the buyer's TMC-Shapley value within B + S.
+        and `own_stderr`, the buyer's Shapley value within B + S.
     m
         The data set size of the list's values.
     rows
@@ -66,7 +69,8 @@ class Check:
     frame: pd.DataFrame
     m: int
     rows: tuple[int, int]
-    permutations: int
+    draws: int
+    way: Way
     rank_correlation: tuple[float, float, float]
     ceiling: float
     without_noise: tuple[float, float, float]
@@ -101,13 +105,13 @@ class Check:
             "holds": "the list puts the points in the order that you find",
             "fails": "the list does not put the points in the order that you find",
             "not shown": "whether the order is yours cannot be told from so few points or "
-            "permutations",
+            f"{self.way}",
         }
         worth = {
             "holds": "all together are worth to you what the list says",
             "fails": "all together are not worth to you what the list says",
             "not shown": "whether all together are worth what the list says cannot be told from so "
-            "few permutations",
+            f"few {self.way}",
         }
         told, own = (
             " +- ".join(number(total, error))
@@ -116,7 +120,7 @@ class Check:
         what = "points" if len(self.frame) == self.rows[1] else "bundles"
         found = [
             f"{len(self.frame)} {what} bought by someone with {self.rows[0]} rows; own values by "
-            f"{self.permutations} permutations of all {sum(self.rows)} rows, the list's for m = "
+            f"{self.draws} {self.way} of all {sum(self.rows)} rows, the list's for m = "
             f"{self.m}",
             f"order: rank correlation {r:.2f} ({low:.2f} to {high:.2f})"
             + _without_noise(self.without_noise)
@@ -145,8 +149,10 @@ def check(
     *,
     U: Potential,
     m: int | None = None,
-    permutations: int | StopRule = 100,
+    way: Way = "permutations",
+    draws: int | StopRule = 100,
     tolerance: float = 0.01,
+    patience: int = 10,
     least: float = 0.5,
     most: float = 0.2,
     confidence: float = 0.95,
@@ -157,7 +163,7 @@ def check(
 ) -> Check:
     """The buyer's own values of the points bought, beside those of the list (section 4).
 
-    The buyer's are TMC-Shapley values within B + S. The list's are those of one draw of B on
+    The buyer's are data Shapley values within B + S. The list's are those of one draw of B on
     average, so that even a right list differs from them by what is special in B.
 
     Parameters
@@ -174,26 +180,37 @@ def check(
         Which of the list's data set sizes to compare with; by default the nearest to |B| + |S|.
         The value of a point within n points is that for data sets of size m = n. (The paper
         compares with m = |B| = |S|, where totals agree only if values hardly fall with size.)
-    permutations, tolerance, seed, store, n_jobs, progress
-        As for `data_shapley.tmc`. What the tolerance may take from the total is in the interval
-        of the APE.
+    way, draws
+        "permutations": TMC-Shapley, as in the paper. "subsets": the same values by
+        `data_shapley.sampled`, much sooner where U needs no retraining. And how many of them.
+    tolerance, patience
+        Where a permutation is cut, as for `data_shapley.tmc`. What the tolerance may take from the
+        total is in the interval of the APE.
+    seed, store, n_jobs, progress
+        As for `dshapley.run`.
     least, most
         What the verdict asks for: a rank correlation, and an absolute percentage error.
     confidence
         Of the intervals.
     """
     check_confidence(confidence)
+    if way not in get_args(Way):
+        raise InputError(f"way = {way!r}: permutations or subsets")
     B = as_points(B, name="B")
     sold = bought if isinstance(bought, Bundles) else as_points(bought, name="bought")
     same_test = check_same_potential(prices, describe(U))
     players, n_rows = _together(B, sold)
     size = _nearest_size(prices, len(B) + n_rows) if m is None else m
     listed = _listed(prices, sold, size)
-    draws = tmc_draws(
-        U, players, permutations=permutations, tolerance=tolerance, seed=seed, store=store,
-        n_jobs=n_jobs, progress=progress,
-    )  # fmt: skip
-    own = estimate(draws.points(np.arange(len(players)) >= len(B)))
+    new = np.arange(len(players)) >= len(B)
+    common: dict[str, Any] = {"seed": seed, "store": store, "n_jobs": n_jobs, "progress": progress}
+    if way == "permutations":
+        drawn = tmc_draws(
+            U, players, permutations=draws, tolerance=tolerance, patience=patience, **common
+        ).points(new)
+    else:
+        tolerance, drawn = 0.0, sampled_draws(U, players, of=new, draws=draws, **common)
+    own = estimate(drawn)
     influence = np.concatenate([part for _, part in own._influences()], axis=1)
     values, stderr = (np.asarray(listed[name], dtype=float) for name in ("value", "stderr"))
     frame = listed[["value", "stderr", "price"]].assign(own=own.values, own_stderr=own.stderr)
@@ -207,8 +224,9 @@ def check(
     noise = _apart(stderr, total), stderr_of_differences([influence])
     most_possible = ceiling((values, own.values), noise)
     return Check(
-        frame, size, (len(B), n_rows), len(draws), r, most_possible, corrected(r, most_possible),
-        *ape(sums, errors, half, tolerance), sums, errors, same_test, least, most,
+        frame, size, (len(B), n_rows), len(drawn), way, r, most_possible,
+        corrected(r, most_possible), *ape(sums, errors, half, tolerance), sums, errors,
+        same_test, least, most,
     )  # fmt: skip
 
 

@@ -149,7 +149,10 @@ def check(
     m: Annotated[
         int | None, typer.Option("--m", help="A size of the list's; else the nearest to the rows.")
     ] = None,
-    permutations: Annotated[int, typer.Option(help="Of the buyer's TMC-Shapley.")] = 100,
+    way: Annotated[
+        str, typer.Option(help="permutations (TMC-Shapley), or subsets: the same values sooner.")
+    ] = "permutations",
+    draws: Annotated[int, typer.Option(help="How many permutations or subsets.")] = 100,
     tolerance: Annotated[float, typer.Option(help="Where TMC-Shapley cuts a permutation.")] = 0.01,
     seed: options.Seed = 0,
     jobs: options.Jobs = -1,
@@ -171,7 +174,7 @@ def check(
                 prices, buyer, bought, target=target, id_column=id_column,
                 group_column=group, test=test,
                 test_size=test_size, drop=drop or [], model=model, metric=metric, m=m,
-                permutations=permutations, tolerance=tolerance, seed=seed, notice=notice,
+                way=way, draws=draws, tolerance=tolerance, seed=seed, notice=notice,
             )  # fmt: skip
         if out is not None:
             write_table(found.frame.reset_index(), out)

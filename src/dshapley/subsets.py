@@ -1,0 +1,155 @@
+"""Data Shapley values from random subsets of one data set, without retraining where possible."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dshapley.design import Design
+from dshapley.draws import Draws
+from dshapley.errors import DrawError, InputError
+from dshapley.points import Array, Bundles, Points, players_of
+from dshapley.potentials import Potential, check_points, describe, marginals, seeded
+from dshapley.runs import as_record, gather
+from dshapley.sizes import shown
+from dshapley.stopping import StopRule
+from dshapley.valuation import Valuation, estimate
+from dshapley.workers import Result
+
+__all__ = ["sampled", "sampled_draws"]
+
+_OTHER = 1
+"""Randomness of draw t beside that of its size."""
+
+
+def sampled(
+    U: Potential,
+    points: Points | Bundles,
+    *,
+    draws: int | StopRule = 300,
+    weights: Any = None,
+    seed: int = 0,
+    store: str | Path | None = None,
+    n_jobs: int | None = None,
+    progress: bool | None = None,
+) -> Valuation:
+    """Data Shapley values from random subsets: marginals of all points outside each.
+
+    The same values as `exact` and, without a cut, as `tmc`; unbiased. A subset is trained on once
+    and the marginals of all others follow without retraining where U can do that, and small
+    subsets, whose marginals spread most, are drawn more often: to the same error often one or two
+    orders of magnitude sooner than along permutations.
+
+    Parameters
+    ----------
+    draws
+        How many subsets, or a stop rule.
+    weights
+        How often each size is drawn, as for `dshapley.Design`; values are unbiased with any. By
+        default as sqrt(n / (n - k + 1)) / k: marginals spread about as 1/k, and a point is outside
+        n - k + 1 of n subsets of size k - 1.
+    seed, store, n_jobs, progress
+        As for `dshapley.run`.
+
+    Examples
+    --------
+    >>> points = Points(np.zeros((3, 1)), [0, 0, 1])
+    >>> sampled(lambda S: float(len(set(S.y.tolist()))), points, draws=2000).values.round(1)
+    array([0.5, 0.5, 1. ])
+    """
+    return estimate(
+        sampled_draws(
+            U, points, draws=draws, weights=weights, seed=seed, store=store, n_jobs=n_jobs,
+            progress=progress,
+        )
+    )  # fmt: skip
+
+
+def sampled_draws(
+    U: Potential,
+    points: Points | Bundles,
+    *,
+    of: Array | None = None,
+    draws: int | StopRule = 300,
+    weights: Any = None,
+    seed: int = 0,
+    store: str | Path | None = None,
+    n_jobs: int | None = None,
+    progress: bool | None = None,
+) -> Draws:
+    """The marginals behind `sampled`, a row a subset; of those points alone that a mask says."""
+    n = len(points)
+    if n == 0:
+        raise InputError("there are no points to value")
+    check_points(U, points, name="points")
+    valued = np.ones(n, dtype=bool) if of is None else np.asarray(of, dtype=bool)
+    if valued.shape != (n,) or not valued.any():
+        raise InputError(f"of: a mask for {n} points has {n} entries, some of them True")
+    if weights is None:
+        k = np.arange(1, n + 1)
+        weights = np.sqrt(n / (n - k + 1)) / k
+        weights = weights / weights.sum()
+    design = Design(players_of(points)[0], n, weights, seed=seed, stratified=True)
+    if design.auto:
+        raise InputError('weights = "auto" needs a pilot: give 1/k, k^-a or an array')
+    identity = {
+        "method": "Shapley by subsets",
+        "seed": seed,
+        "weights": shown(design.weights),
+        "points": points.fingerprint(),
+        "valued": _some(points, np.flatnonzero(valued)).fingerprint(),
+        **describe(U),
+    }
+    begun = Draws.none(points, weights=design.weights, stratified=True)
+    return gather(
+        _Subset(U, points, valued, design),
+        begun.points(valued),
+        identity=identity,
+        until=draws,
+        store=store,
+        n_jobs=n_jobs,
+        progress=progress,
+    )
+
+
+@dataclass(frozen=True)
+class _Subset:
+    """The marginals for subset t of the points outside it, over the chance of being outside."""
+
+    U: Potential
+    points: Points | Bundles
+    valued: Array
+    design: Design
+
+    def __call__(self, t: int) -> Result:
+        draw = self.design.draw(t)
+        rng = np.random.default_rng(np.random.SeedSequence(self.design.seed, spawn_key=(t, _OTHER)))
+        rows, players = players_of(self.points)
+        n, chosen = len(players), draw.k - 1
+        order = rng.permutation(n)
+        inside = np.zeros(n, dtype=bool)
+        inside[order[:chosen]] = True
+        outside = np.flatnonzero(self.valued & ~inside)
+        gains, where = np.zeros(n), f"subset {t} of seed {self.design.seed}"
+        try:
+            if len(outside):
+                S = rows.take(
+                    np.concatenate([[], *(players[z] for z in order[:chosen])]).astype(int)
+                )
+                U = seeded(self.U, draw.seed)
+                gains[outside] = marginals(U, S, _some(self.points, outside)) * n / (n - chosen)
+        except Exception as error:
+            raise DrawError(f"{where} failed: {error}") from error
+        return Result(draw.k, as_record(gains[self.valued], where))
+
+
+def _some(points: Points | Bundles, places: Array) -> Points | Bundles:
+    """These of the points or bundles."""
+    if isinstance(points, Points):
+        return points.take(places)
+    members = points.members()
+    held = np.concatenate([members[z] for z in places])
+    return Bundles(points.points.take(held), points.groups[held])
