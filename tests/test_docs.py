@@ -146,7 +146,7 @@ def test_the_sale_runs_as_written(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "120")
     page, scope = (ROOT / "docs" / "market.md").read_text(), {}
     blocks = re.findall(r"```(python|console)\n(.*?)```", page, flags=re.S)
-    assert [kind for kind, _ in blocks].count("console") == 9
+    assert [kind for kind, _ in blocks].count("console") == 10
     for kind, block in blocks:
         if kind == "console":
             run_as_shown(block)

@@ -23,7 +23,7 @@ def test_runs_and_goes_on(done, monkeypatch):
     assert set(rows.order) == {SELLER, BUYER, RANDOM}
     assert rows.rank_correlation.between(-1, 1).all()
     assert rows.ceiling.between(0, 1).all()
-    assert (rows[["ape", "ape_of_both"]] >= 0).all(axis=None)
+    assert (rows[["total_error", "total_of_both_error", "own_total_error"]] > 0).all(axis=None)
     assert (rows[rows.fraction == 0].change == 0).all()  # relative to B alone
     at_end = rows[rows.fraction == 1].groupby(["data", "buyer"]).change
     assert (
@@ -50,7 +50,20 @@ def test_nobody_has_rows_of_another(done):
 def test_values_of_the_rows_of_both_are_of_the_buyers_size(done):
     """A value within 2 m rows is half of one within m: the paper's APE cannot be small."""
     each = done[0][done[0].data == "breast_cancer"].groupby("buyer").first()
-    assert each.ape_of_both.mean() < each.ape.mean()
+    paper, of_both, _ = (way.of(each)[0].mean() for way in figure3.APE)
+    assert of_both < paper
+
+
+def test_where_u_begins_is_a_matter_of_adding_it():
+    """With U(empty) = 0 instead of 0.4 totals are those of U less 0.4: for m all, for 2 m half."""
+    kept = pd.DataFrame({"total": [0.2], "total_error": [0.01], "total_of_both": [0.15],
+                         "total_of_both_error": [0.01], "own_total": [0.1],
+                         "empty_score": [0.4]})  # fmt: skip
+    apes = [way.of(kept)[0].item() for way in figure3.APE]
+    assert apes == pytest.approx([(0.6 - 0.3) / 0.6, (0.35 - 0.3) / 0.35, (0.15 - 0.1) / 0.15])
+    error = figure3.APE[1].of(kept)[1].item()
+    nudged = figure3.APE[1].of(kept.assign(total_of_both=0.151))[0].item()
+    assert (nudged - apes[1]) / 0.001 == pytest.approx(error / 0.01, rel=0.01)
 
 
 @pytest.mark.parametrize("model", ["random forest", "AdaBoost", "gradient boosting", "logistic"])
@@ -65,8 +78,10 @@ def doctored(rows, *, r, ape, seller):
     noise = 1e-3 * rows.buyer
     inside = rows.fraction.between(0, 1, inclusive="neither")
     gain = rows.order.map({SELLER: seller, BUYER: 0.1, RANDOM: 0.0}) * inside
-    found = {"rank_correlation": r + noise, "ceiling": 0.8, "ape": ape + noise}
-    found["ape_of_both"] = ape + noise
+    found = {"rank_correlation": r + noise, "ceiling": 0.8, "empty_score": 0.0}
+    found |= dict.fromkeys(("total", "total_of_both"), 1.0)
+    found |= {f"{name}_error": 1e-3 for name in ("total", "total_of_both")}
+    found["own_total"] = 1 - ape - noise
     return rows.assign(**found, change=gain * (1 + noise))
 
 
@@ -102,7 +117,7 @@ def test_is_drawn(done):
 
 
 def test_the_paper_has_four_tables_and_two_sizes():
-    for scale, least in (("small", {100}), ("full", {100, 500})):
+    for scale, least in (("small", {100, 500}), ("full", {100, 500})):
         sizes = {}
         for sale in figure3.SETTINGS[scale]:
             sizes.setdefault(sale.data, set()).add(sale.m)

@@ -49,8 +49,8 @@ def sampled(
         How many subsets, or a stop rule.
     weights
         How often each size is drawn, as for `dshapley.Design`; values are unbiased with any. By
-        default as sqrt(n / (n - k + 1)) / k: marginals spread about as 1/k, and a point is outside
-        n - k + 1 of n subsets of size k - 1.
+        default as 1 / sqrt(k (n - k + 1)): a point is outside n - k + 1 of n subsets of size k - 1,
+        and the spread of marginals falls as 1/k for smooth models and hardly at all for trees.
     seed, store, n_jobs, progress
         As for `dshapley.run`.
 
@@ -90,7 +90,7 @@ def sampled_draws(
         raise InputError(f"of: a mask for {n} points has {n} entries, some of them True")
     if weights is None:
         k = np.arange(1, n + 1)
-        weights = np.sqrt(n / (n - k + 1)) / k
+        weights = 1 / np.sqrt(k * (n - k + 1))
         weights = weights / weights.sum()
     design = Design(players_of(points)[0], n, weights, seed=seed, stratified=True)
     if design.auto:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from dshapley.experiments.selling import BUYER, RANDOM, SELLER, Sale, bought
 from dshapley.experiments.work import Claim, Rows, Scale, Work
+from dshapley.market.agreement import Way
 from dshapley.plots import new_figure
 
 if TYPE_CHECKING:
@@ -28,6 +32,34 @@ AT_WORST, LOW, TRACKING = 0.6, 0.2, 0.5
 of the gain by the buyer's own order counts as tracking it."""
 
 
+@dataclass(frozen=True)
+class Ape:
+    """A way to take the absolute percentage error of all of S."""
+
+    text: str
+    total: str
+    """The column of the seller's total."""
+    empty: float
+    """How much of U(empty) to add to it for U to count from 0; and to the buyer's total.
+
+    A set without rows begins every order, so that with U(empty) = 0 each value for data sets of n
+    rows is more by U(empty) / n: in all of S by U(empty) for m rows, and by half of it for 2 m.
+    """
+    own_empty: float
+
+    def of(self, each: Rows) -> tuple[Rows, Rows]:
+        """By buyer, and its error by that of the seller's total."""
+        listed = each[self.total] + self.empty * each.empty_score
+        own = each.own_total + self.own_empty * each.empty_score
+        return (listed - own).abs() / listed.abs(), own / listed**2 * each[f"{self.total}_error"]
+
+
+APE = (
+    Ape("values for m (the paper's), U from 0", "total", 1.0, 0.5),
+    Ape("values for 2 m, the rows of B + S, U from 0", "total_of_both", 0.5, 0.5),
+    Ape("values for 2 m, U from U(empty)", "total_of_both", 0.0, 0.0),
+)
+
 _TASKS = (
     ("covertype", "random forest"),
     ("diabetes130", "AdaBoost"),
@@ -36,6 +68,11 @@ _TASKS = (
 )
 _FEW = Sale("breast_cancer", "logistic", 20, buyers=3, draws=60, permutations=8, n_database=300,
             n_test=100, n_heldout=100, repeats=3, fractions=(0, 0.25, 0.5, 1))  # fmt: skip
+
+_FULL: tuple[tuple[int, int, int, Way], ...] = (
+    (100, 2_000, 500, "permutations"),
+    (500, 5_000, 5_000, "subsets"),
+)
 
 SETTINGS: dict[Scale, tuple[Sale, ...]] = {
     "smoke": (
@@ -47,13 +84,18 @@ SETTINGS: dict[Scale, tuple[Sale, ...]] = {
         Sale(*_TASKS[1], 100, buyers=8, draws=1_000, permutations=120),
         Sale(*_TASKS[2], 100, buyers=8, draws=1_000, permutations=80),
         Sale(*_TASKS[3], 100, buyers=8, draws=600, permutations=60),
+        Sale(*_TASKS[0], 500, buyers=5, draws=600, permutations=500, way="subsets"),
+        Sale(*_TASKS[1], 500, buyers=5, draws=600, permutations=500, way="subsets"),
+        Sale(*_TASKS[2], 500, buyers=5, draws=1_000, permutations=600, way="subsets"),
+        Sale(*_TASKS[3], 500, buyers=5, draws=250, permutations=120, way="subsets"),
     ),
     "full": tuple(
-        Sale(*task, m, buyers=10, draws=2_000, permutations=500, n_test=2_000, n_database=40_000)
+        Sale(*task, m, 10, draws, n, way, n_test=2_000, n_database=40_000)
+        for m, draws, n, way in _FULL
         for task in _TASKS
-        for m in (100, 500)
     ),
 }
+"""At m = 500 a buyer's values by permutations would be noise: each marginal takes a fit."""
 
 
 def run(scale: Scale | Work) -> Rows:
@@ -82,28 +124,34 @@ def check(rows: Rows) -> list[Claim]:
         inside = here[here.fraction.between(0, 1, inclusive="neither")]
         gain = inside.groupby(["order", "buyer"]).change.mean().unstack("order")
         more = gain.sub(gain[RANDOM], axis=0)
-        for text, by in (
-            (f"rank correlation above 0 (mean {r.mean():.2f})", r),
-            (f"rank correlation {AT_WORST:g} or more (mean {r.mean():.2f})", r - AT_WORST),
-            (
-                f"rank correlation {AT_WORST:g} or more of what errors let through "
-                f"({ceiling.mean():.2f})",
-                r - AT_WORST * ceiling,
-            ),
-            (f"APE at most {LOW:g}, values for m (mean {each.ape.mean():.2f})", LOW - each.ape),
-            (
-                f"APE at most {LOW:g}, values for 2 m, the rows of B + S "
-                f"(mean {each.ape_of_both.mean():.2f})",
-                LOW - each.ape_of_both,
-            ),
-            ("points added by the seller's values beat random ones", more[SELLER]),
-            (
-                f"they gain at least {TRACKING:.0%} of what the buyer's own order gains on random",
-                more[SELLER] - TRACKING * more[BUYER],
-            ),
-        ):
-            found.append(Claim.of(f"{name}: {text}", by.to_numpy()))
+        found += [
+            Claim.of(f"{name}: {text}", by.to_numpy())
+            for text, by in (
+                (f"rank correlation {AT_WORST:g} or more (mean {r.mean():.2f})", r - AT_WORST),
+                (
+                    f"rank correlation {AT_WORST:g} or more of what errors let through "
+                    f"({ceiling.mean():.2f})",
+                    r - AT_WORST * ceiling,
+                ),
+                ("points added by the seller's values beat random ones", more[SELLER]),
+                (
+                    f"they gain at least {TRACKING:.0%} of what the buyer's own order gains on "
+                    "random",
+                    more[SELLER] - TRACKING * more[BUYER],
+                ),
+            )
+        ]
+        found += [_low_ape(name, way, each) for way in APE]
     return found
+
+
+def _low_ape(name: str, way: Ape, each: Rows) -> Claim:
+    """That the percentage error is low; its interval has the seller's error, common to buyers."""
+    ape, error = way.of(each)
+    text = f"{name}: APE at most {LOW:g}, {way.text} (mean {ape.mean():.2f})"
+    claim = Claim.of(text, (LOW - ape).to_numpy())
+    half = float(np.hypot(claim.high - claim.by, 1.96 * error.mean()))
+    return Claim(text, claim.by, claim.by - half, claim.by + half)
 
 
 def plot(rows: Rows) -> Figure:
@@ -112,18 +160,17 @@ def plot(rows: Rows) -> Figure:
     drawn, axes = new_figure(1 + -(-len(sales) // 2), 2)
     names = [f"{data}\nm = {m}" for (data, m), _ in sales]
     each = [here.groupby("buyer").first() for _, here in sales]
-    columns = (
-        (
-            axes[0, 0],
-            {"rank_correlation": "rank correlation", "ceiling": "what errors let through"},
-        ),
-        (axes[0, 1], {"ape": "values for m (the paper's)", "ape_of_both": "values for 2 m"}),
+    _points(
+        axes[0, 0],
+        [(part.rank_correlation, part.ceiling) for part in each],
+        ("rank correlation", "what errors let through"),
     )
-    for axis, shown in columns:
-        for column, label in shown.items():
-            means = [part[column].mean() for part in each]
-            errors = [part[column].sem() for part in each]
-            axis.errorbar(range(len(each)), means, errors, fmt="o", capsize=3, label=label)
+    _points(
+        axes[0, 1],
+        [tuple(way.of(part)[0] for way in APE) for part in each],
+        [way.text for way in APE],
+    )
+    for axis in axes[0]:
         axis.set_xticks(range(len(each)), names, fontsize=7)
         axis.axhline(0, color="0.6", linewidth=0.8)
         axis.legend(fontsize=8)
@@ -139,6 +186,15 @@ def plot(rows: Rows) -> Figure:
     for axis in panels[len(sales) :]:
         axis.set_visible(False)
     return drawn
+
+
+def _points(axis: Axes, parts: list[tuple[Rows, ...]], labels: Sequence[str]) -> None:
+    """Means over buyers with standard errors, side by side."""
+    for i, label in enumerate(labels):
+        shown = [part[i] for part in parts]
+        places = np.arange(len(parts)) + 0.12 * (i - (len(labels) - 1) / 2)
+        means, errors = [part.mean() for part in shown], [part.sem() for part in shown]
+        axis.errorbar(places, means, errors, fmt="o", capsize=3, markersize=4, label=label)
 
 
 def _added(axis: Axes, rows: Rows) -> None:

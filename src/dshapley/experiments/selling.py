@@ -24,7 +24,7 @@ from dshapley.valuation import estimate
 
 __all__ = ["BUYER", "RANDOM", "SELLER", "Sale", "bought", "estimator"]
 
-SELLER, BUYER, RANDOM = "seller's values (D-Shapley)", "buyer's own (TMC-Shapley)", "random"
+SELLER, BUYER, RANDOM = "seller's values", "buyer's own", "random"
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def bought(sale: Sale, listed: Callable[[], PriceList], i: int, work: Work) -> R
         "total_of_both_error": totals.stderr[2 * sale.m],
         "own_total": found.totals[1],
         "own_total_error": found.total_errors[1],
-        "empty": U.empty_value(),
+        "empty_score": U.empty_value(),
     }
     judge = sale.U(sale.dataset.heldout)
     orders = {SELLER: found.frame.value, BUYER: found.frame.own}

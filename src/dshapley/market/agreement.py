@@ -104,14 +104,14 @@ class Check:
         order = {
             "holds": "the list puts the points in the order that you find",
             "fails": "the list does not put the points in the order that you find",
-            "not shown": "whether the order is yours cannot be told from so few points or "
+            "not shown": "whether the order is yours cannot be told from so few points and "
             f"{self.way}",
         }
         worth = {
             "holds": "all together are worth to you what the list says",
             "fails": "all together are not worth to you what the list says",
-            "not shown": "whether all together are worth what the list says cannot be told from so "
-            f"few {self.way}",
+            "not shown": "whether all together are worth what the list says cannot be told within "
+            "these errors",
         }
         told, own = (
             " +- ".join(number(total, error))
