@@ -257,7 +257,7 @@ def reproduce(
     name: Annotated[
         str,
         typer.Argument(
-            help="figure1, figure2, supplement1, cifar10, cost, mislabelled, or all of them: all."
+            help="figure1, figure2, supplement1, cifar10, cost, mislabelled, figure3, shift; or all"
         ),
     ],
     scale: Annotated[

@@ -156,6 +156,9 @@ def check(
     tolerance: Annotated[float, typer.Option(help="Where TMC-Shapley cuts a permutation.")] = 0.01,
     seed: options.Seed = 0,
     jobs: options.Jobs = -1,
+    keep: Annotated[
+        Path | None, typer.Option(help="A folder for your own draws, to go on later.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="A .csv or .parquet file for both sides' values.")
     ] = None,
@@ -171,10 +174,9 @@ def check(
             raise InputError(f"--out {out}: name a .csv or .parquet file")
         with options.workers("loky", None, jobs):
             found = checked(
-                prices, buyer, bought, target=target, id_column=id_column,
-                group_column=group, test=test,
-                test_size=test_size, drop=drop or [], model=model, metric=metric, m=m,
-                way=way, draws=draws, tolerance=tolerance, seed=seed, notice=notice,
+                prices, buyer, bought, target=target, id_column=id_column, group_column=group,
+                test=test, test_size=test_size, drop=drop or [], model=model, metric=metric, m=m,
+                way=way, draws=draws, tolerance=tolerance, store=keep, seed=seed, notice=notice,
             )  # fmt: skip
         if out is not None:
             write_table(found.frame.reset_index(), out)
