@@ -182,6 +182,12 @@ TAMPERED = [
     (lambda f: edit_terms(f, lambda terms: terms["totals"][0].update(price=1.0)), "checksum"),
     (lambda f: edit_terms(f, lambda terms: terms.pop("checksum")), "terms.json is damaged"),
     (lambda f: (f / "terms.json").write_text("{"), "terms.json is damaged"),
+    *(
+        (lambda f, m=m: edit_terms(f, lambda terms: terms.update(m=m)), "damaged .m is")
+        for m in (5, None, [[1]])
+    ),
+    (lambda f: edit_terms(f, lambda terms: terms.update(offered="25")), "damaged .offered is"),
+    (lambda f: edit_csv(f, lambda frame: frame.assign(m="9" * 20)), "cannot be read as a price"),
     (lambda f: (f / "terms.json").unlink(), "holds no price list"),
     (lambda f: (f / "prices.parquet").write_bytes(b"PAR1"), "cannot be read as a price list"),
     (lambda f: [(f / f"prices.{kind}").unlink() for kind in ("csv", "parquet")], "no prices.csv"),

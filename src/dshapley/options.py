@@ -111,15 +111,16 @@ class Question:
         from dshapley.models import model_from_name
         from dshapley.tables import prepare, read_table, task_of
 
-        frame = read_table(self.table)
+        names = [self.id_column, self.group]
+        frame = read_table(self.table, text=names)
         estimator = model_from_name(self.model, task_of(frame, self.target, asked=self.task))
         prepared = prepare(
             frame,
             target=self.target,
             task="classification" if is_classifier(estimator) else "regression",
-            test=None if self.test is None else read_table(self.test),
+            test=None if self.test is None else read_table(self.test, text=names),
             test_size=self.test_size,
-            points=None if self.points is None else read_table(self.points),
+            points=None if self.points is None else read_table(self.points, text=names),
             id_column=self.id_column,
             group_column=self.group,
             drop=self.drop or [],

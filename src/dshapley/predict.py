@@ -58,14 +58,14 @@ def valued_rows(
 
 def _prepared(about: Mapping[str, Any], base: Path, points: str | Path | None) -> Prepared:
     """The tables of a run, with other points to value."""
-    test = about["test_table"]
+    test, names = about["test_table"], [about["id"], about["group"]]
     return prepare(
-        read_table(base),
+        read_table(base, text=names),
         target=about["target"],
         task=about["task"],
-        test=None if test is None else read_table(test),
+        test=None if test is None else read_table(test, text=names),
         test_size=about["test_size"],
-        points=None if points is None else read_table(points),
+        points=None if points is None else read_table(points, text=names),
         id_column=about["id"],
         group_column=about["group"],
         drop=about["drop"],

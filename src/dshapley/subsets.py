@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +14,14 @@ from dshapley.errors import DrawError, InputError
 from dshapley.points import Array, Bundles, Points, players_of
 from dshapley.potentials import Potential, check_points, describe, marginals, seeded
 from dshapley.runs import as_record, gather
-from dshapley.sizes import shown
+from dshapley.sizes import power, shown
 from dshapley.stopping import StopRule
 from dshapley.valuation import Valuation, estimate
 from dshapley.workers import Result
 
-__all__ = ["sampled", "sampled_draws"]
+__all__ = ["bundle_draws", "sampled", "sampled_draws"]
 
-_OTHER = 1
+_OTHER, _ROWS = 1, 2
 """Randomness of draw t beside that of its size."""
 
 
@@ -40,8 +40,8 @@ def sampled(
 
     The same values as `exact` and, without a cut, as `tmc`; unbiased. A subset is trained on once
     and the marginals of all others follow without retraining where U can do that, and small
-    subsets, whose marginals spread most, are drawn more often: to the same error often one or two
-    orders of magnitude sooner than along permutations.
+    and large subsets are drawn as often as pays: to the same error 3 times (forests) to 20 and
+    more times (logistic regression) sooner than along permutations (`benchmarks/subsets.py`).
 
     Parameters
     ----------
@@ -60,12 +60,13 @@ def sampled(
     >>> sampled(lambda S: float(len(set(S.y.tolist()))), points, draws=2000).values.round(1)
     array([0.5, 0.5, 1. ])
     """
-    return estimate(
+    found = estimate(
         sampled_draws(
             U, points, draws=draws, weights=weights, seed=seed, store=store, n_jobs=n_jobs,
             progress=progress,
         )
     )  # fmt: skip
+    return found if isinstance(points, Points) else replace(found, m=len(points.points), terms=None)
 
 
 def sampled_draws(
@@ -153,3 +154,69 @@ def _some(points: Points | Bundles, places: Array) -> Points | Bundles:
     members = points.members()
     held = np.concatenate([members[z] for z in places])
     return Bundles(points.points.take(held), points.groups[held])
+
+
+def bundle_draws(
+    U: Potential,
+    B: Points,
+    bundles: Bundles,
+    *,
+    draws: int | StopRule = 100,
+    seed: int = 0,
+    store: str | Path | None = None,
+    n_jobs: int | None = None,
+    progress: bool | None = None,
+) -> Draws:
+    """What each bundle adds to random sets of single rows, of B and of the other bundles.
+
+    The mean is the bundle's Shapley value where it is one player among these rows: of the n rows
+    in all, sets of 0 to n - b are as likely, as in the distributional value for m = n - b + 1.
+    Sizes are drawn as k^-1/2, and marginals divided by that.
+    """
+    rows = B + bundles.points
+    check_points(U, rows, name="points")
+    task = _BesideRows(U, rows, [len(B) + places for places in bundles.members()], seed)
+    identity = {
+        "method": "Shapley of bundles beside rows",
+        "seed": seed,
+        "points": rows.fingerprint(),
+        "bundles": bundles.fingerprint(),
+        **describe(U),
+    }
+    # A draw has one marginal of every bundle, weighted for its size: one stratum.
+    return gather(
+        task,
+        Draws.none(bundles, weights=np.ones(1)),
+        identity=identity,
+        until=draws,
+        store=store,
+        n_jobs=n_jobs,
+        progress=progress,
+    )
+
+
+@dataclass(frozen=True)
+class _BesideRows:
+    """The weighted marginal of each bundle beside a random set of other rows."""
+
+    U: Potential
+    rows: Points
+    members: list[Array]
+    seed: int
+
+    def __call__(self, t: int) -> Result:
+        rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(t, _ROWS)))
+        U = seeded(self.U, int(rng.integers(2**31)))
+        order, u = rng.permutation(len(self.rows)), rng.random()
+        gains, where = np.zeros(len(self.members)), f"draw {t} of seed {self.seed}"
+        try:
+            for i, places in enumerate(self.members):
+                others = order[~np.isin(order, places)]
+                weights = power(len(others) + 1, 0.5)
+                k = min(int(np.searchsorted(np.cumsum(weights), u, side="right")), len(others))
+                lot = Bundles(self.rows.take(places), np.zeros(len(places), dtype=int))
+                gain = float(marginals(U, self.rows.take(others[:k]), lot)[0])
+                gains[i] = gain / (weights[k] * len(weights))
+        except Exception as error:
+            raise DrawError(f"{where} failed: {error}") from error
+        return Result(1, as_record(gains, where))

@@ -42,8 +42,11 @@ class Prepared:
     notices: list[str] = field(default_factory=list)
 
 
-def read_table(path: str | Path) -> pd.DataFrame:
-    """A CSV, TSV or Parquet file as a data frame; rows are known by their number from 0."""
+def read_table(path: str | Path, *, text: Sequence[str | None] = ()) -> pd.DataFrame:
+    """A CSV, TSV or Parquet file as a data frame; rows are known by their number from 0.
+
+    The columns of `text` are names, such as ids, and stay as they are written: 007 is not 7.
+    """
     import pandas as pd
 
     path = Path(path)
@@ -53,9 +56,10 @@ def read_table(path: str | Path) -> pd.DataFrame:
         )
         hint = nearest(path.name, near) if near else "check the path"
         raise InputError(f"{path}: no such file; {hint}")
+    as_text = {name: str for name in text if name is not None}
     readers: dict[str, Callable[[Path], pd.DataFrame]] = {
-        ".csv": _read_csv,
-        ".tsv": lambda p: pd.read_csv(p, sep="\t"),
+        ".csv": lambda p: _read_csv(p, as_text),
+        ".tsv": lambda p: pd.read_csv(p, sep="\t", dtype=as_text),
         ".parquet": pd.read_parquet,
     }
     kind = next((s for s in reversed(path.suffixes) if s.lower() in readers), None)
@@ -73,13 +77,13 @@ def read_table(path: str | Path) -> pd.DataFrame:
     return table if kind == ".parquet" else _with_dates(table)
 
 
-def _read_csv(path: Path) -> pd.DataFrame:
+def _read_csv(path: Path, as_text: dict[str, type[str]]) -> pd.DataFrame:
     """A CSV file, with semicolons where it has these (as spreadsheets write in half of Europe)."""
     import pandas as pd
 
-    table = pd.read_csv(path)
+    table = pd.read_csv(path, dtype=as_text)
     if len(table.columns) == 1 and ";" in str(table.columns[0]):
-        return pd.read_csv(path, sep=";")
+        return pd.read_csv(path, sep=";", dtype=as_text)
     return table
 
 

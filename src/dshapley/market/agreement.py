@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
@@ -13,14 +12,14 @@ import numpy as np
 from dshapley.data_shapley import tmc_draws
 from dshapley.digits import number
 from dshapley.errors import InputError, nearest, warn
-from dshapley.market.comparing import ape, ceiling, corrected, error_of_sum, rank_correlation
+from dshapley.market.comparing import ape, corrected, error_of_sum, rank_correlation, reliability
 from dshapley.market.prices import PriceList
 from dshapley.metrics import METRICS
-from dshapley.points import Bundles, Floats, Points, as_points
+from dshapley.points import Bundles, Points, as_points
 from dshapley.potentials import Potential, describe
 from dshapley.stopping import StopRule
-from dshapley.subsets import sampled_draws
-from dshapley.uncertainty import check_confidence, stderr_of_differences, student_quantile
+from dshapley.subsets import bundle_draws, sampled_draws
+from dshapley.uncertainty import check_confidence, student_quantile
 from dshapley.valuation import estimate
 
 if TYPE_CHECKING:
@@ -70,7 +69,8 @@ class Check:
     m: int
     rows: tuple[int, int]
     draws: int
-    way: Way
+    way: str
+    cut: bool
     rank_correlation: tuple[float, float, float]
     ceiling: float
     without_noise: tuple[float, float, float]
@@ -96,31 +96,33 @@ class Check:
         _, low, high = self.ape
         if not math.isfinite(low):
             return "not shown"
-        return "holds" if high <= self.most else "fails" if low > self.most else "not shown"
+        if low > self.most:  # a cut can take from what was bought and give to other rows
+            return "not shown" if self.cut else "fails"
+        return "holds" if high <= self.most else "not shown"
 
     def lines(self) -> list[str]:
         """The verdict in words, with error bars."""
         r, low, high = self.rank_correlation
+        what = "bundles" if self.way == "sets" else "points"
         order = {
-            "holds": "the list puts the points in the order that you find",
-            "fails": "the list does not put the points in the order that you find",
-            "not shown": "whether the order is yours cannot be told from so few points and "
+            "holds": f"the list puts the {what} in the order that you find",
+            "fails": f"the list does not put the {what} in the order that you find",
+            "not shown": f"whether the order is yours cannot be told from so few {what} and "
             f"{self.way}",
         }
         worth = {
             "holds": "all together are worth to you what the list says",
             "fails": "all together are not worth to you what the list says",
             "not shown": "whether all together are worth what the list says cannot be told within "
-            "these errors",
+            "these errors" + (", or with permutations that are cut" if self.cut else ""),
         }
         told, own = (
             " +- ".join(number(total, error))
             for total, error in zip(self.totals, self.total_errors, strict=True)
         )
-        what = "points" if len(self.frame) == self.rows[1] else "bundles"
         found = [
             f"{len(self.frame)} {what} bought by someone with {self.rows[0]} rows; own values by "
-            f"{self.draws} {self.way} of all {sum(self.rows)} rows, the list's for m = "
+            f"{self.draws} {self.way} of the {sum(self.rows)} rows, the list's for m = "
             f"{self.m}",
             f"order: rank correlation {r:.2f} ({low:.2f} to {high:.2f})"
             + _without_noise(self.without_noise)
@@ -131,8 +133,8 @@ class Check:
         ]
         if not self.same_test:
             found.append(
-                "your test rows, or how they are encoded, are not the seller's: that is in the "
-                "difference too"
+                "your test rows, or their encoding (by your own table), are not the seller's: that "
+                "is in the difference too"
             )
         return found
 
@@ -164,7 +166,8 @@ def check(
     """The buyer's own values of the points bought, beside those of the list (section 4).
 
     The buyer's are data Shapley values within B + S. The list's are those of one draw of B on
-    average, so that even a right list differs from them by what is special in B.
+    average, so that even a right list differs from them by what is special in B, which is not in
+    the intervals: those are of the errors of computing.
 
     Parameters
     ----------
@@ -172,7 +175,7 @@ def check(
         The list. One made under another metric or model than U is refused.
     B, bought
         The buyer's own data, and the rows or bundles bought, whose ids are those of the list. A
-        bundle comes and goes as one among the rows of B.
+        bundle comes and goes as one among single rows, of B and of the other bundles.
     U
         The buyer's potential, such as `ds.potential(model, test=...)`. Its test set may be the
         buyer's own.
@@ -182,10 +185,12 @@ def check(
         compares with m = |B| = |S|, where totals agree only if values hardly fall with size.)
     way, draws
         "permutations": TMC-Shapley, as in the paper. "subsets": the same values by
-        `data_shapley.sampled`, much sooner where U needs no retraining. And how many of them.
+        `data_shapley.sampled`, much sooner where U needs no retraining. And how many of them; for
+        bundles, how many sets of rows for each, either way.
     tolerance, patience
-        Where a permutation is cut, as for `data_shapley.tmc`. What the tolerance may take from the
-        total is in the interval of the APE.
+        Where a permutation is cut, as for `data_shapley.tmc`. What that takes from all rows behind
+        is at most the tolerance, but it may take more from those bought and give it to others: a
+        total that is wrong is only told of permutations that are not cut.
     seed, store, n_jobs, progress
         As for `dshapley.run`.
     least, most
@@ -199,52 +204,44 @@ def check(
     B = as_points(B, name="B")
     sold = bought if isinstance(bought, Bundles) else as_points(bought, name="bought")
     same_test = check_same_potential(prices, describe(U))
-    players, n_rows = _together(B, sold)
-    size = _nearest_size(prices, len(B) + n_rows) if m is None else m
+    bundles = isinstance(sold, Bundles)
+    n = len(B) + int(sold.sizes.sum() if isinstance(sold, Bundles) else len(sold))
+    # A bundle of b rows meets sets of at most n - b.
+    n_meant = n if not isinstance(sold, Bundles) else round(n - float(sold.sizes.mean()) + 1)
+    size = _nearest_size(prices, n_meant) if m is None else m
     listed = _listed(prices, sold, size)
-    new = np.arange(len(players)) >= len(B)
+    if m is None and abs(size - n_meant) > 0.1 * n_meant:
+        warn(
+            f"the list's nearest values are for m = {size}, and {n_meant} would be right for your "
+            "rows and those bought: values fall with the size, so that totals differ by that alone"
+        )
     common: dict[str, Any] = {"seed": seed, "store": store, "n_jobs": n_jobs, "progress": progress}
-    if way == "permutations":
-        drawn = tmc_draws(
-            U, players, permutations=draws, tolerance=tolerance, patience=patience, **common
-        ).points(new)
+    cut = tolerance > 0 and way == "permutations" and not bundles
+    if isinstance(sold, Bundles):
+        drawn = bundle_draws(U, B, sold, draws=draws, **common)
+    elif way == "subsets":
+        drawn = sampled_draws(U, B + sold, of=np.arange(n) >= len(B), draws=draws, **common)
     else:
-        tolerance, drawn = 0.0, sampled_draws(U, players, of=new, draws=draws, **common)
+        drawn = tmc_draws(
+            U, B + sold, permutations=draws, tolerance=tolerance, patience=patience, **common
+        ).points(np.arange(n) >= len(B))
     own = estimate(drawn)
-    influence = np.concatenate([part for _, part in own._influences()], axis=1)
     values, stderr = (np.asarray(listed[name], dtype=float) for name in ("value", "stderr"))
     frame = listed[["value", "stderr", "price"]].assign(own=own.values, own_stderr=own.stderr)
 
     total = next(part for part in prices.terms["totals"] if part["m"] == size)
     sums = float(values.sum()), float(own.values.sum())
-    error_of_own = float(np.sqrt((influence.sum(axis=1) ** 2).sum()))
-    errors = error_of_sum(stderr, total, len(prices)), error_of_own
+    influence = np.sum([part.sum(axis=1) for _, part in own._influences()], axis=0)
+    errors = error_of_sum(stderr, total, len(prices)), float(np.sqrt((influence**2).sum()))
     half = student_quantile((1 + confidence) / 2, own._freedom)
     r = rank_correlation(values, own.values, confidence)
-    noise = _apart(stderr, total), stderr_of_differences([influence])
-    most_possible = ceiling((values, own.values), noise)
+    theirs = total["reliability"]  # None where nobody knows: JSON has no NaN
+    ceiling = math.nan if theirs is None else math.sqrt(theirs * reliability(own))
     return Check(
-        frame, size, (len(B), n_rows), len(drawn), way, r, most_possible,
-        corrected(r, most_possible), *ape(sums, errors, half, tolerance), sums, errors,
+        frame, size, (len(B), n - len(B)), len(drawn), "sets" if bundles else way, cut, r, ceiling,
+        corrected(r, ceiling), *ape(sums, errors, half, tolerance if cut else 0.0), sums, errors,
         same_test, least, most,
     )  # fmt: skip
-
-
-def _apart(stderr: Floats, total: Mapping[str, Any]) -> Floats:
-    """The errors of a list's values against each other, of which it tells the mean square."""
-    known = total["error_of_differences"]  # None where there is none: JSON has no NaN
-    whole = float(np.sqrt((stderr**2).mean()))
-    return stderr * (math.nan if known is None else known / whole if whole > 0 else 0.0)
-
-
-def _together(B: Points, sold: Points | Bundles) -> tuple[Points | Bundles, int]:
-    """The players of the buyer's game, those of B first; and how many rows were bought."""
-    if isinstance(sold, Points):
-        return B + sold, len(sold)
-    # Numbers for names: they keep this order, and none can be that of a bundle and of a row.
-    lot = np.searchsorted(sold.ids, sold.groups)
-    rows = B + sold.points
-    return Bundles(rows, np.concatenate([np.arange(len(B)), len(B) + lot])), len(sold.points)
 
 
 def check_same_potential(prices: PriceList, mine: dict[str, Any]) -> bool:
@@ -273,13 +270,7 @@ def check_same_potential(prices: PriceList, mine: dict[str, Any]) -> bool:
 
 
 def _nearest_size(prices: PriceList, n: int) -> int:
-    size = min(prices.terms["m"], key=lambda m: (abs(math.log(m / n)), m))
-    if abs(size - n) > 0.1 * n:
-        warn(
-            f"the list's nearest values are for m = {size}, and you have {n} rows with those "
-            "bought: values fall with the size, so that totals differ by that alone"
-        )
-    return int(size)
+    return int(min(prices.terms["m"], key=lambda m: (abs(math.log(m / n)), m)))
 
 
 def _listed(prices: PriceList, sold: Points | Bundles, m: int) -> pd.DataFrame:
@@ -316,7 +307,7 @@ def _without_noise(corrected: tuple[float, float, float]) -> str:
 
 
 def _percentage(ape: tuple[float, float, float]) -> str:
-    if not math.isfinite(ape[0]):
+    if not all(map(math.isfinite, ape)):
         return ""
     shown = [f"{part:.0%}" if part < 10 else "1000% or more" for part in ape]
     return f", an absolute percentage error of {shown[0]} ({shown[1]} to {shown[2]})"

@@ -57,6 +57,7 @@ def table_summary(
         n_projections=n_projections,
         seed=seed,
         label_cost=label_cost,
+        number=coding["task"] == "regression",
         coding=coding,
     )
 

@@ -172,6 +172,8 @@ def check(
 
         if out is not None and out.suffix not in (".csv", ".parquet"):
             raise InputError(f"--out {out}: name a .csv or .parquet file")
+        if out is not None and not out.parent.is_dir():
+            raise InputError(f"--out {out}: there is no folder {out.parent}")
         with options.workers("loky", None, jobs):
             found = checked(
                 prices, buyer, bought, target=target, id_column=id_column, group_column=group,

@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 
 from dshapley.points import Floats
+from dshapley.valuation import Valuation
 
-__all__ = ["ape", "ceiling", "corrected", "error_of_sum", "rank_correlation"]
+__all__ = ["ape", "corrected", "error_of_sum", "rank_correlation", "reliability"]
 
 _HIDDEN = 0.3
 """Where noise lets no higher rank correlation through, nothing can be said of the order."""
 
-_SIMULATIONS = 200
+_HALVES = 40
+_FEWEST = 20
+"""Draws, for their halves to say anything."""
 
 
 def rank_correlation(a: Floats, b: Floats, confidence: float) -> tuple[float, float, float]:
@@ -37,39 +40,26 @@ def rank_correlation(a: Floats, b: Floats, confidence: float) -> tuple[float, fl
     return r, min(low, r), max(high, r)
 
 
-def ceiling(sides: tuple[Floats, Floats], errors: tuple[Floats, Floats]) -> float:
-    """The rank correlation that errors leave, on average, where both sides agree.
+def reliability(valuation: Valuation) -> float:
+    """The rank correlation to expect of these values with others from as many draws.
 
-    That of one thing with itself, with each side's errors added to it. Values have heavy tails, so
-    that it is no function of variances alone: it is simulated, in the shape of the better known
-    side.
+    By halves of the draws, and the formula of Spearman and Brown for all of them. What moves all
+    points together, by a shift or by a factor, leaves ranks alone and is no noise.
     """
-    from scipy.stats import rankdata
-
-    n = len(sides[0])
-    known = [_share_known(values, error) for values, error in zip(sides, errors, strict=True)]
-    if n < 4 or not min(known) > 0:
-        return math.nan if n < 4 or np.isnan(known).any() else 0.0
-    best = sides[int(np.argmax(known))]
-    truth = (best - best.mean()) / best.std()
-    rng = np.random.default_rng(0)
-    ranks = []
-    for share, error in zip(known, errors, strict=True):
-        size = math.sqrt(1 / share - 1) * error / max(_rms(error), np.finfo(float).tiny)
-        seen = truth + size * rng.normal(size=(_SIMULATIONS, n))
-        ranked = rankdata(seen, axis=1)
-        ranks.append((ranked - ranked.mean()) / ranked.std(axis=1, keepdims=True))
-    return float((ranks[0] * ranks[1]).mean())
-
-
-def _share_known(values: Floats, errors: Floats) -> float:
-    """The share of the values' variance that is no error."""
-    spread = float(values.var(ddof=1)) if len(values) > 1 else 0.0
-    return max(1 - _rms(errors) ** 2 / spread, 0.0) if spread > 0 else 0.0
-
-
-def _rms(errors: Floats) -> float:
-    return float(np.sqrt((errors**2).mean()))
+    values = valuation.values
+    if valuation.terms is None:  # without draws: by the share of the variance that is no error
+        spread = float(values.var(ddof=1)) if len(values) > 1 else 0.0
+        noise = float((valuation.stderr**2).mean())
+        return max(1 - noise / spread, 0.0) if spread > 0 else 0.0
+    blocks = [part for _, part in valuation._influences()]
+    n = len(blocks[0])
+    if n < _FEWEST or len(values) < 4:
+        return math.nan
+    # Draws of sign +1 are one half: its estimate is above that of all by what the other's is below.
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(_HALVES, n))
+    moved = np.concatenate([signs @ part for part in blocks], axis=1)
+    r = np.mean([rank_correlation(values + d, values - d, 0.95)[0] for d in moved])
+    return float(2 * r / (1 + r)) if r > 0 else 0.0
 
 
 def corrected(r: tuple[float, float, float], ceiling: float) -> tuple[float, float, float]:
@@ -88,13 +78,12 @@ def error_of_sum(stderr: Floats, total: dict[str, Any], offered: int) -> float:
     n, known = len(stderr), total["stderr"]
     if known is None:
         return math.nan
-    alone = float((stderr**2).sum())
     if n == offered:
         return float(known)
-    own = offered * float(total["error_of_differences"] or 0.0) ** 2
     # The variance of all is that of each on its own, and offered^2 times the common part.
-    common = max(float(known) ** 2 - own, 0.0) / offered**2
-    return math.sqrt(min(alone + n**2 * common, float(stderr.sum()) ** 2))
+    own = float(total["error_of_differences"] or 0.0) ** 2
+    common = max(float(known) ** 2 - offered * own, 0.0) / offered**2
+    return math.sqrt(min(n * own + n**2 * common, float(stderr.sum()) ** 2))
 
 
 def ape(

@@ -172,7 +172,9 @@ def _gaps(
     if beta is None:
         return []
     if m is None and prices is None:
-        raise InputError("how far values may be off depends on the data set size: give m")
+        raise InputError(
+            "how far values may be off depends on the size of data sets: give m or prices"
+        )
     sizes = [m] if m is not None else list(prices.terms["m"] if prices is not None else [])
     gaps = []
     for size in sizes:

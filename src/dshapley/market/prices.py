@@ -31,6 +31,8 @@ COLUMNS = (
     "id", "m", "rows", "value", "stderr", "low", "high", "price", "price_low", "price_high",
 )  # fmt: skip
 _FORMAT = 1
+_KINDS = {"checksum": str, "m": list, "offered": int, "totals": list, "potential": dict}
+"""What terms must hold for a list to be read at all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +123,12 @@ def _terms(path: Path) -> dict[str, Any]:
         raise InputError(f"{path.parent} holds no price list (no terms.json)")
     try:
         terms: dict[str, Any] = json.loads(path.read_text())
-        number, _ = terms["format"], [terms[part] for part in ("checksum", "m", "offered")]
+        number, kept = terms["format"], {name: terms[name] for name in _KINDS}
+        for name, kind in _KINDS.items():
+            if not isinstance(kept[name], kind):
+                raise ValueError(f"{name} is {kept[name]!r}")
+        if not all(isinstance(size, int) for size in terms["m"]):
+            raise ValueError(f"m is {terms['m']!r}")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} is damaged ({error}): ask the seller for it again") from None
     if number != _FORMAT:
@@ -137,7 +144,7 @@ def _from_csv(path: Path) -> pd.DataFrame:
             io.BytesIO(path.read_bytes()), dtype=str, keep_default_na=False, na_values=[]
         )
         return _typed(frame)
-    except ValueError as error:
+    except (ValueError, OverflowError, OSError) as error:
         raise _unreadable(path, error) from None
 
 

@@ -108,6 +108,8 @@ def _rows(
         return frame
     if len(details) != len(frame):
         raise InputError(f"details: {len(details)} rows for {len(frame)} points: give one for each")
+    if details.columns.has_duplicates:
+        raise InputError("details: a column is named twice")
     for name in details.columns:
         if str(name) in COLUMNS:
             raise InputError(f"details: a column of the list is called {name!r} already")
@@ -198,6 +200,7 @@ def _origin(valuation: Valuation) -> dict[str, Any]:
         "metric": about.get("metric"),
         "empty": about.get("empty"),
         "model": about.get("model"),
+        "target": about.get("target"),
         "task": about.get("task"),
         "run_m": valuation.m if valuation.draws is None else valuation.draws.m,
         "database": database,

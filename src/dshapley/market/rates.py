@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dshapley.errors import InputError, warn
+from dshapley.market.comparing import reliability
 from dshapley.points import Floats
 from dshapley.uncertainty import stderr_of_differences, student_quantile
 from dshapley.valuation import Valuation
@@ -50,6 +51,7 @@ class Prices:
             "raised_by": self.added,
             "largest_error": float(np.max(valuation.stderr)),
             "error_of_differences": _differences(valuation),
+            "reliability": reliability(valuation),
         }
         return {name: plain(number) for name, number in found.items()}
 

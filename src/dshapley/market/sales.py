@@ -49,8 +49,11 @@ def _details(folder: Path, valuation: Valuation, columns: Sequence[str]) -> pd.D
     if about.get("group") is not None:
         raise InputError(f"--details: {folder} holds bundles, and a bundle is many rows")
     valued_rows(folder, about)  # an error where the table is not what it was
-    table = read_table(about["points_table"] or about["table"])
+    names_in = [] if about["id"] is None else [about["id"]]
+    table = read_table(about["points_table"] or about["table"], text=names_in)
     for name in columns:
+        if list(columns).count(name) > 1:
+            raise InputError(f"--details {name}: once is enough")
         if name not in table.columns:
             raise InputError(
                 f"--details: the table has no column {name!r}; {nearest(name, table.columns)}"
@@ -139,10 +142,12 @@ def checked(
     """A price list beside the buyer's own values of what was bought."""
     listed = load_prices(prices)
     terms = listed.terms
-    own, new = read_table(buyer), read_table(bought)
     if (id_column is None) == (group_column is None):
         raise InputError("name the column of the list's ids: --id for rows, --group for bundles")
     named_by = str(id_column or group_column)
+    if terms.get("target") not in (None, target):
+        raise InputError(f"the list's target is {terms['target']!r}, not {target!r}")
+    own, new = (read_table(path, text=[named_by]) for path in (buyer, bought))
     task = task_of(own, target, asked=terms.get("task") or "auto")
     estimator = model_from_name(_model(terms, model), task)
     prepared = prepare(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -107,6 +107,7 @@ def splitting(
     if whole.m != parts.m:
         raise InputError(f"the bundles are valued for m = {whole.m} and the parts for {parts.m}")
     _check_names(names, ids)
+    _check_potential(whole.about, parts.about)
     member = names == np.array(ids)[:, np.newaxis]
     covered = member @ parts.rows
     if (covered != whole.rows).any():
@@ -134,6 +135,15 @@ def _check_names(names: Array, ids: list[str]) -> None:
     odd = sorted(set(names.tolist()) - set(ids))
     if odd:
         raise InputError(f"part_of: there is no bundle {odd[0]!r}; {nearest(odd[0], ids)}")
+
+
+def _check_potential(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
+    for name in ours.get("described", ()):
+        if name != "path" and "described" in theirs and ours.get(name) != theirs.get(name):
+            raise InputError(
+                f"the parts were valued under another potential than the bundles: {name} is "
+                f"{theirs.get(name)} instead of {ours.get(name)}"
+            )
 
 
 _RUN = ("method", "m", "seed", "weights", "sizes", "anchor", "database")

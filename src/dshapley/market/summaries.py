@@ -27,6 +27,7 @@ __all__ = ["LEAST_ROWS", "Summary", "coarser", "load_summary", "summary"]
 LEAST_ROWS = 5
 """Rows that a published number rests on, at least."""
 _MOST_PARTS = 64
+_MOST_CLASSES = 20
 _SPLITS = 100
 _MOST_SPLIT = 5000
 """Rows that are split into halves to see what chance alone does."""
@@ -118,6 +119,7 @@ def summary(
     n_projections: int = 100,
     seed: int = 0,
     label_cost: float = 1.0,
+    number: bool | None = None,
     coding: Mapping[str, Any] | None = None,
 ) -> Summary:
     """What to publish of a table: means of its projections on random directions. No rows.
@@ -137,6 +139,8 @@ def summary(
         and the two can be compared.
     n_projections, seed, label_cost
         How many directions, their seed, and what labels count; not with `like`.
+    number
+        Whether the label is a number; by default where it is one and has more than 20 values.
     coding
         Kept in the summary: how a table became these columns.
 
@@ -159,7 +163,7 @@ def summary(
         if not 0 <= label_cost < math.inf:
             raise InputError(f"label_cost = {label_cost}: a distance is a number, 0 or more")
         mean, scale = _moments(X)
-        classes, label = _label_rule(points.y)
+        classes, label = _label_rule(points.y, number)
         rule = (tuple(points.columns), mean, scale, classes, label, float(label_cost), int(seed))
     else:
         _check_columns(points, like)
@@ -197,12 +201,25 @@ def _moments(X: Floats) -> tuple[Floats, Floats]:
     return np.where(truth, 0.0, X.mean(axis=0)), scale
 
 
-def _label_rule(y: Array | None) -> tuple[tuple[str, ...] | None, tuple[float, float]]:
+def _label_rule(
+    y: Array | None, number: bool | None
+) -> tuple[tuple[str, ...] | None, tuple[float, float]]:
+    """Class names, or the mean and spread of a number. No class of few rows is named."""
     if y is None:
         return None, (0.0, 1.0)
-    if y.dtype.kind == "f" and (y != np.round(y)).any():
+    if number is None:
+        number = y.dtype.kind in "iuf" and len(np.unique(y)) > _MOST_CLASSES
+    if number:
+        y = y.astype(np.float64)
         return (), (float(y.mean()), float(y.std()) or 1.0)
-    return tuple(str(label) for label in np.unique(y)), (0.0, 1.0)
+    names, counts = np.unique(y, return_counts=True)
+    rare = names[counts < LEAST_ROWS]
+    if len(rare):
+        raise InputError(
+            f"{len(rare)} classes have fewer than {LEAST_ROWS} rows, which a summary would show: "
+            "leave these rows out, or for a label that is a number say regression"
+        )
+    return tuple(str(label) for label in names), (0.0, 1.0)
 
 
 def _label_columns(
