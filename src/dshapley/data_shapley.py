@@ -100,8 +100,9 @@ def tmc(
         How many, or a stop rule (see `dshapley.stopping`).
     tolerance
         A permutation is cut where |U(B) - U(its points so far)| falls below this: the points
-        behind get 0 from it, which saves most fits and biases the values by at most as much as
-        the tolerance. With 0 nothing is cut and the values are unbiased.
+        behind get 0 from it, which saves most fits. What it takes from them all sums to less than
+        the tolerance, though from one it can take more, and give it to others. With 0 nothing is
+        cut and the values are unbiased.
     patience
         Cut only after so many points in a row within the tolerance: a noisy U comes near U(B) by
         chance long before it stays there. 1 is the published algorithm, its authors' code has 5.

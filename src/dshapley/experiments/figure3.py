@@ -66,7 +66,7 @@ _TASKS = (
     ("pucrio_har", "logistic"),
     ("sensorless_drive", "gradient boosting"),
 )
-_FEW = Sale("breast_cancer", "logistic", 20, buyers=3, draws=60, permutations=8, n_database=300,
+_FEW = Sale("breast_cancer", "logistic", 20, buyers=3, draws=60, permutations=20, n_database=300,
             n_test=100, n_heldout=100, repeats=3, fractions=(0, 0.25, 0.5, 1))  # fmt: skip
 
 _FULL: tuple[tuple[int, int, int, Way], ...] = (
