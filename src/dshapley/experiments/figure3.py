@@ -172,7 +172,8 @@ def plot(rows: Rows) -> Figure:
     )
     for axis in axes[0]:
         axis.set_xticks(range(len(each)), names, fontsize=8, rotation=30, ha="right")
-        axis.legend(fontsize=8)
+    axes[0, 0].legend(fontsize=8, loc="lower left")
+    axes[0, 1].legend(fontsize=8, loc="upper right")
     axes[0, 0].set_ylim(0, 1)
     axes[0, 1].set_yscale("log")
     axes[0, 1].set_ylim(top=200)  # room for the legend

@@ -13,6 +13,7 @@ from dshapley.bounds import shift_gap
 from dshapley.datasets import Dataset, load, table
 from dshapley.design import Design
 from dshapley.draws import Draws
+from dshapley.errors import InputError
 from dshapley.experiments.work import Claim, Rows, Scale, Work
 from dshapley.models import model_from_name
 from dshapley.plots import new_figure, shade
@@ -116,6 +117,8 @@ class Shift:
         of_group = round(share * n)
         rest = self._rest[n : 2 * n - of_group]
         rows = np.concatenate([np.flatnonzero(self.member)[:of_group], rest])
+        if len(rows) < n:
+            raise InputError(f"{len(rows)} rows are too few for a buyer of {n}: groups are small")
         return self.dataset.database.take(rows)
 
     def draws(self, database: Points, work: Work, *, seed: int) -> Draws:
