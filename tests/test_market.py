@@ -775,6 +775,15 @@ def test_bundles_from_files(tmp_path):
     assert "a bundle is many rows" in result.stderr
 
 
+def test_rebates_are_asked_for(files):
+    result = call("price", files / "run", "--rate", 500, "--no-floor", "--out", files / "rebates")
+    assert result.exit_code == 0, result.output
+    shown = market.load_prices(files / "rebates").at(60)
+    assert (shown["price"] < 0).any()
+    assert "raised" not in result.stdout
+    assert "negative values have negative prices" in result.stdout
+
+
 def test_features_are_on_the_list_when_asked(files):
     out = files / "shown"
     result = call("price", files / "run", "--rate", 500, "--details", "age", "--details", "income",

@@ -27,6 +27,9 @@ def price(
         float | None, typer.Option(help="Instead: what the whole list is to cost.")
     ] = None,
     floor: Annotated[float, typer.Option(help="No price is below this.")] = 0.0,
+    no_floor: Annotated[
+        bool, typer.Option("--no-floor", help="Negative values have negative prices.")
+    ] = False,
     m: Annotated[
         list[int] | None,
         typer.Option("--m", help="A data set size of buyers; may be repeated; else the run's."),
@@ -50,8 +53,9 @@ def price(
 
         check_top(top)
         prices = priced(
-            folder, m=m or [], rate=rate, budget=budget, floor=floor, details=details or []
-        )
+            folder, m=m or [], rate=rate, budget=budget, floor=None if no_floor else floor,
+            details=details or [],
+        )  # fmt: skip
         parted = None if split is None else splitted(folder, split)
         if out is not None:
             prices.save(out)
