@@ -249,6 +249,9 @@ def test_few_draws_say_nothing_of_the_order(sale):
     prices, B, S, U = sale
     found = market.check(prices, B, S, U=U, way="subsets", draws=5)
     assert found.order == "not shown"
+    few = market.check(prices, B, S.take(slice(0, 3)), U=U, m=80, draws=25)
+    assert "fewer than four" in few.verdict
+    assert "nan" not in few.verdict
     once = market.check(prices, B, S, U=U, draws=1)
     assert "1000%" not in once.verdict
 

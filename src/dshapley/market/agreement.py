@@ -15,7 +15,7 @@ from dshapley.errors import InputError, nearest, warn
 from dshapley.market.comparing import ape, corrected, error_of_sum, rank_correlation, reliability
 from dshapley.market.prices import PriceList
 from dshapley.metrics import METRICS
-from dshapley.points import Bundles, Points, as_points
+from dshapley.points import Array, Bundles, Points, as_points
 from dshapley.potentials import Potential, describe
 from dshapley.stopping import StopRule
 from dshapley.subsets import bundle_draws, sampled_draws
@@ -102,7 +102,6 @@ class Check:
 
     def lines(self) -> list[str]:
         """The verdict in words, with error bars."""
-        r, low, high = self.rank_correlation
         what = "bundles" if self.way == "sets" else "points"
         order = {
             "holds": f"the list puts the {what} in the order that you find",
@@ -124,9 +123,8 @@ class Check:
             f"{len(self.frame)} {what} bought by someone with {self.rows[0]} rows; own values by "
             f"{self.draws} {self.way} of the {sum(self.rows)} rows, the list's for m = "
             f"{self.m}",
-            f"order: rank correlation {r:.2f} ({low:.2f} to {high:.2f})"
-            + _without_noise(self.without_noise)
-            + f": {order[self.order]} ({self.least:g} or more is asked)",
+            f"order: {_correlation(self.rank_correlation, self.without_noise)}"
+            f": {order[self.order]} ({self.least:g} or more is asked)",
             f"worth: the list says {told}, your own values {own}"
             + _percentage(self.ape)
             + f": {worth[self.worth]} ({self.most:.0%} or less is asked)",
@@ -204,10 +202,9 @@ def check(
     B = as_points(B, name="B")
     sold = bought if isinstance(bought, Bundles) else as_points(bought, name="bought")
     same_test = check_same_potential(prices, describe(U))
-    bundles = isinstance(sold, Bundles)
-    n = len(B) + int(sold.sizes.sum() if isinstance(sold, Bundles) else len(sold))
-    # A bundle of b rows meets sets of at most n - b.
-    n_meant = n if not isinstance(sold, Bundles) else round(n - float(sold.sizes.mean()) + 1)
+    sizes = _sizes(sold)
+    n = len(B) + int(sizes.sum())
+    n_meant = round(n - float(sizes.mean()) + 1)  # a bundle of b rows meets sets of at most n - b
     size = _nearest_size(prices, n_meant) if m is None else m
     listed = _listed(prices, sold, size)
     if m is None and abs(size - n_meant) > 0.1 * n_meant:
@@ -216,6 +213,7 @@ def check(
             "rows and those bought: values fall with the size, so that totals differ by that alone"
         )
     common: dict[str, Any] = {"seed": seed, "store": store, "n_jobs": n_jobs, "progress": progress}
+    bundles = isinstance(sold, Bundles)
     cut = tolerance > 0 and way == "permutations" and not bundles
     if isinstance(sold, Bundles):
         drawn = bundle_draws(U, B, sold, draws=draws, **common)
@@ -269,6 +267,11 @@ def check_same_potential(prices: PriceList, mine: dict[str, Any]) -> bool:
     return bool(theirs.get("test") == mine.get("test"))
 
 
+def _sizes(sold: Points | Bundles) -> Array:
+    """How many rows each has."""
+    return sold.sizes if isinstance(sold, Bundles) else np.ones(len(sold), dtype=np.int64)
+
+
 def _nearest_size(prices: PriceList, n: int) -> int:
     return int(min(prices.terms["m"], key=lambda m: (abs(math.log(m / n)), m)))
 
@@ -287,7 +290,7 @@ def _listed(prices: PriceList, sold: Points | Bundles, m: int) -> pd.DataFrame:
             f"{missing[0]!r}; {nearest(missing[0], rows.index)}"
         )
     listed = rows.loc[ids]
-    sizes = sold.sizes if isinstance(sold, Bundles) else np.ones(len(sold), dtype=np.int64)
+    sizes = _sizes(sold)
     other = np.flatnonzero(listed["rows"].to_numpy() != sizes)
     if len(other):
         i = int(other[0])
@@ -299,11 +302,15 @@ def _listed(prices: PriceList, sold: Points | Bundles, m: int) -> pd.DataFrame:
     return listed
 
 
-def _without_noise(corrected: tuple[float, float, float]) -> str:
-    r, low, high = corrected
-    if not math.isfinite(r):
-        return "; the errors on either side hide any order"
-    return f"; without the noise on both sides about {r:.2f} ({low:.2f} to {high:.2f})"
+def _correlation(r: tuple[float, float, float], corrected: tuple[float, float, float]) -> str:
+    if not math.isfinite(r[0]):
+        return "no rank correlation of fewer than four, or of equal values"
+    seen = "rank correlation {:.2f} ({:.2f} to {:.2f})".format(*r)
+    if not math.isfinite(corrected[0]):
+        return f"{seen}; the errors on either side hide any order"
+    return f"{seen}; without the noise on both sides about {{:.2f}} ({{:.2f}} to {{:.2f}})".format(
+        *corrected
+    )
 
 
 def _percentage(ape: tuple[float, float, float]) -> str:
