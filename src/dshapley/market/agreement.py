@@ -308,9 +308,8 @@ def _correlation(r: tuple[float, float, float], corrected: tuple[float, float, f
     seen = "rank correlation {:.2f} ({:.2f} to {:.2f})".format(*r)
     if not math.isfinite(corrected[0]):
         return f"{seen}; the errors on either side hide any order"
-    return f"{seen}; without the noise on both sides about {{:.2f}} ({{:.2f}} to {{:.2f}})".format(
-        *corrected
-    )
+    best, low, high = corrected
+    return f"{seen}; without the noise on both sides about {best:.2f} ({low:.2f} to {high:.2f})"
 
 
 def _percentage(ape: tuple[float, float, float]) -> str:
