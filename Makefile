@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PEERS  := .venv-peers
+LOWEST := .venv-lowest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types unit bench bench-peers bench-precision clean-numba clean
+.PHONY: help demo test lint types unit lowest fuzz bench bench-peers bench-precision clean-numba clean
 
 help:           ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: .*## /\t/' | expand -t 18
@@ -25,6 +26,17 @@ types: $(VENV)/.installed-test
 unit: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term:skip-covered
 
+# The lowest versions have wheels for Python 3.11 and 3.12. The install is not editable because
+# numba's cache beside the source belongs to the numba of $(VENV).
+lowest: $(LOWEST)/bin/python   ## every command once, with the oldest dependencies allowed (three minutes)
+	$(PYTHON) tools/lowest.py > $(LOWEST)/constraints.txt
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check \
+	  --only-binary :all: --constraint $(LOWEST)/constraints.txt .
+	$(LOWEST)/bin/python tools/smoke.py
+
+fuzz: $(VENV)/.installed-test   ## thousands of mutated files and tables (ten minutes)
+	DSHAPLEY_FUZZ=3000 $(BIN)/python -m pytest -n 2 tests/test_documents.py tests/test_tables.py
+
 bench: $(VENV)/.installed-test   ## speed, as ratios taken in one run
 	$(BIN)/python -m benchmarks $(DATA)
 
@@ -38,7 +50,7 @@ clean-numba:    ## forget compiled loops
 	find src -name '*.nb[ci]' -delete
 
 clean: clean-numba  ## remove the virtual environments and what tools left behind
-	rm -rf $(VENV) $(PEERS) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
+	rm -rf $(VENV) $(PEERS) $(LOWEST) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -52,6 +64,9 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 $(VENV)/.installed-test: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
 	@touch $@ $(VENV)/.installed
+
+$(LOWEST)/bin/python:
+	$(PYTHON) -m venv $(LOWEST)
 
 # pyDVL needs numpy 1, dshapley numpy 2; there are wheels of both for Python 3.11 and 3.12.
 $(PEERS)/.installed:

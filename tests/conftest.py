@@ -1,11 +1,17 @@
 """Small data that many tests share."""
 
+import os
 import signal
+import tempfile
 
 import numpy as np
 import pytest
 
 import dshapley as ds
+
+# Runs are signed with a key of this user's; that of the tests lies in no one's home.
+_state = tempfile.TemporaryDirectory(prefix="dshapley-tests-")
+os.environ["XDG_STATE_HOME"] = _state.name
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell's background job ignores Ctrl-C, and so would all that these tests start.

@@ -83,7 +83,7 @@ def test_groups_and_ids(tmp_path, adult):
     out = tmp_path / "run"
     result = value(adult, "--group", "occupation", "--draws", 3, "--out", out)
     assert result.exit_code == 2
-    assert "groups is missing" in result.stderr
+    assert "is missing in" in result.stderr
     assert not out.exists()
     result = value(adult, "--group", "education", "--draws", 3, "--out", out)
     assert result.exit_code == 0, result.output
@@ -233,7 +233,7 @@ def test_a_run_folder_from_other_data(tmp_path, adult):
 
 
 def command(*args):
-    program = [sys.executable, "-c", "from dshapley.cli import main; main()"]
+    program = [sys.executable, "-c", "from dshapley.start import main; main()"]
     return [*program, *map(str, args)]
 
 
@@ -278,3 +278,22 @@ def test_dask_backend(tmp_path, adult):
     assert result.exit_code == 0, result.output
     alone, dask = (tmp_path / name / "values.csv" for name in ("alone", "dask"))
     assert dask.read_bytes() == alone.read_bytes()
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["--m", "9" * 20],
+        ["--m", "999999999"],
+        ["--m", "9" * 400],
+        ["--seed", "9" * 30],
+        ["--jobs", "99999999"],
+        ["--draws", "9" * 14],
+        ["--min-rows", "9" * 20],
+        ["--time", "9" * 400 + "h"],
+    ],
+)
+def test_huge_options_are_refused_before_any_work(tmp_path, adult, args):
+    result = value(adult, *args, "--out", tmp_path / "run")
+    assert result.exit_code == 2
+    assert not (tmp_path / "run").exists()

@@ -152,7 +152,7 @@ def test_summaries_that_do_not_fit(tmp_path, seller):
     with pytest.raises(ds.InputError, match="of arrays"):
         table_summary(adult_sample().head(50), like=seller)
     (tmp_path / "bad.json").write_text('{"format": 1}')
-    for name, says in (("bad.json", "no summary"), ("gone.json", "no such file")):
+    for name, says in (("bad.json", "not a summary"), ("gone.json", "no such file")):
         with pytest.raises(ds.InputError, match=says):
             market.load_summary(tmp_path / name)
 
@@ -671,7 +671,7 @@ def test_a_tampered_list_cannot_be_checked(files):
         (["publish", "seller.csv", "--out", "s.json"], "name the column to predict"),
         (["publish", "seller.csv", "--target", "incom", "--out", "s.json"], "'income'?"),
         (["match", "gone.json", "buyer.csv"], "gone.json: no such file"),
-        (["match", "prices/terms.json", "buyer.csv"], "no summary made by dshapley publish"),
+        (["match", "prices/terms.json", "buyer.csv"], "is not a summary made by dshapley publish"),
     ],
 )
 def test_bad_input_of_the_seller(files, monkeypatch, args, says):

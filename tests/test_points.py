@@ -1,10 +1,18 @@
 """Points and bundles: rows that keep their labels, names and types wherever they are moved."""
 
+import datetime
+import hashlib
 import pickle
+import subprocess
+import sys
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
 
 import joblib
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,7 +20,7 @@ from pandas.testing import assert_frame_equal
 from scipy import sparse
 
 from dshapley import Bundles, InputError, Points
-from dshapley.points import as_points
+from dshapley.points import _digest_array, as_points, kind_of, labels_of, names_of
 
 
 def array_points():
@@ -387,6 +395,268 @@ def test_changes_are_told_apart():
     for changes in (changed_arrays(), changed_frames()):
         prints = [points.fingerprint() for points in changes.values()]
         assert len(set(prints)) == len(prints)
+
+
+# --- what is known by its content, whatever its type
+
+DAY = datetime.date(2024, 5, 31)
+BIG = 2**70
+
+# Three makers of labels: once, once more as new objects, and with one label changed.
+LABELS = {
+    "decimals": lambda last: [Decimal("1.10"), Decimal("2.20"), Decimal(f"{last}.30")],
+    "fractions": lambda last: [Fraction(1, 3), Fraction(2, 3), Fraction(last, 7)],
+    "large integers": lambda last: [BIG, -BIG, BIG * last],
+    "beyond int64": lambda last: [2**63, 1, last],
+    "signs beyond int64": lambda last: [2**63, -1, last],
+    "text": lambda last: ["a", "b", f"c{last}"],
+    "objects of text": lambda last: np.array(["a", "b", f"c{last}"], dtype=object),
+    "numpy's new text": lambda last: np.array(
+        ["a", "b", f"{last} is longer than any short string"], dtype=np.dtypes.StringDType()
+    ),
+    "categories": lambda last: pd.Categorical(["a", "b", f"c{last}"]),
+    "categories of numbers": lambda last: pd.Categorical([7, 8, last]),
+    "categories of decimals": lambda last: pd.Categorical([Decimal(7), Decimal(8), Decimal(last)]),
+    "pyarrow's decimals": lambda last: pd.array(
+        [Decimal(7), Decimal(8), Decimal(last)], dtype=pd.ArrowDtype(pa.decimal128(10, 2))
+    ),
+    "half floats": lambda last: np.array([1, 2, last], dtype=np.float16),
+    "long doubles": lambda last: np.array([1, 2, last], dtype=np.longdouble),
+    "truth values": lambda last: [True, False, last == 4],
+}
+NAMES = {
+    **LABELS,
+    "dates": lambda last: [DAY, DAY, DAY + datetime.timedelta(last)],
+    "times": lambda last: [datetime.time(1), datetime.time(2), datetime.time(last)],
+    "datetimes": lambda last: pd.to_datetime(["2024-05-31", "2024-06-01", f"2024-07-0{last}"]),
+    "durations": lambda last: pd.to_timedelta([1, 2, last], unit="D"),
+    "bytes": lambda last: [b"a", b"b", b"c%d" % last],
+    "tuples": lambda last: pd.MultiIndex.from_tuples([("a", 1), ("b", 2), ("c", last)]),
+    "complex": lambda last: np.array([1j, 2j, last]),
+}
+
+
+@pytest.mark.parametrize("kind", LABELS)
+def test_labels_are_known_by_their_content(kind):
+    X, make = np.zeros((3, 1)), LABELS[kind]
+    first, again, changed = (Points(X, make(last)) for last in (4, 4, 5))
+    assert first.y.dtype != object
+    assert first.fingerprint() == again.fingerprint() != changed.fingerprint()
+
+
+@pytest.mark.parametrize("kind", [kind for kind in NAMES if kind != "tuples"])
+def test_groups_are_known_by_their_content(kind):
+    points, make = Points(np.zeros((3, 1))), NAMES[kind]
+    first, again, changed = (Bundles(points, make(last)) for last in (4, 4, 5))
+    assert first.groups.dtype.kind in "iuU"
+    assert first.fingerprint() == again.fingerprint() != changed.fingerprint()
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_ids_can_be_written_to_any_file(kind, tmp_path):
+    ids = Points(np.zeros((3, 1)), ids=NAMES[kind](4)).ids
+    assert ids.dtype.kind in "iuU"
+    np.savez(tmp_path / "ids.npz", ids=ids)
+    with np.load(tmp_path / "ids.npz", allow_pickle=False) as stored:
+        assert stored["ids"].tolist() == ids.tolist()
+    pd.DataFrame({"x": [1, 2, 3]}, index=pd.Index(ids)).to_parquet(tmp_path / "ids.parquet")
+
+
+FRAMES = {
+    "decimals": lambda last: [Decimal("1.1"), None, Decimal(last)],
+    "dates": lambda last: [DAY, None, DAY + datetime.timedelta(last)],
+    "numbers and text": lambda last: [1, "1", last],
+    "lists": lambda last: [[1], [2, 3], [last]],
+    "long arrays": lambda last: [np.arange(5_000), np.zeros(5_000), np.arange(5_000) == last],
+    "sets": lambda last: [{"a"}, {"b", "c", "d"}, {"e", str(last)}],
+    "a class": lambda last: [Fraction(1, 2), slice(1), slice(last)],
+    "categories of dates": lambda last: pd.Categorical([DAY, DAY, DAY.replace(day=last)]),
+    "pyarrow's lists": lambda last: pd.array(
+        [[1], [2, 3], [last]], dtype=pd.ArrowDtype(pa.list_(pa.int64()))
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_cells_of_a_frame_are_known_by_their_content(kind):
+    def points(last):
+        column = FRAMES[kind](last)
+        column = column if hasattr(column, "dtype") else pd.Series(column, dtype=object)
+        return Points(pd.DataFrame({"x": column, "n": [1.0, 2.0, 3.0]}))
+
+    first, again, changed = (points(last).fingerprint() for last in (4, 4, 5))
+    assert first == again != changed
+
+
+def test_a_number_in_a_frame_is_not_its_text():
+    one, other = (pd.DataFrame({"x": pd.Series(["a", v], dtype=object)}) for v in (1, "1"))
+    assert Points(one).fingerprint() != Points(other).fingerprint()
+
+
+def test_cells_that_cannot_be_identified_are_named():
+    table = pd.DataFrame({"x": pd.Series([1, lambda: 1], dtype=object)})
+    with pytest.raises(InputError, match="the column 'x' holds objects of type function"):
+        Points(table).fingerprint()
+
+
+def test_another_process_finds_the_same_fingerprints():
+    code = "from test_points import prints; print(*prints(), sep='|')"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parent,
+    )
+    assert done.stdout.strip().split("|") == prints()
+
+
+def prints():
+    X = np.zeros((3, 1))
+    labelled = [Points(X, make(4)).fingerprint() for make in LABELS.values()]
+    grouped = [
+        Bundles(Points(X), make(4)).fingerprint()
+        for kind, make in NAMES.items()
+        if kind != "tuples"
+    ]
+    framed = [
+        Points(pd.DataFrame({"x": pd.Series(FRAMES[kind](4), dtype=object)})).fingerprint()
+        for kind in ("decimals", "dates", "lists", "sets", "a class")
+    ]
+    return labelled + grouped + framed
+
+
+@pytest.mark.parametrize("array", [np.array([1, None]), np.zeros(2, dtype=[("a", "O")])])
+def test_memory_addresses_are_never_hashed(array):
+    with pytest.raises(InputError, match="cannot be identified"):
+        _digest_array(hashlib.blake2b(), array)
+
+
+def test_the_text_of_long_strings_counts_in_an_array():
+    def points(end):
+        text = [["a text that is longer than numpy keeps in place", end]]
+        return Points(np.array(text, dtype=np.dtypes.StringDType()))
+
+    assert points("b").fingerprint() == points("b").fingerprint() != points("c").fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        ([DAY] * 3, "y holds dates, which cannot be predicted: give numbers or text"),
+        (pd.to_datetime(["2024", "2025", "2026"]), "y holds dates"),
+        (pd.to_datetime(["2024", "2025", "2026"], utc=True), "y holds dates"),
+        (pd.Categorical([DAY] * 3), "y holds dates"),
+        ([datetime.time(1)] * 3, "y holds times of day"),
+        ([datetime.timedelta(1)] * 3, "y holds durations"),
+        (pd.to_timedelta([1, 2, 3], unit="D"), "y holds durations"),
+        ([1j, 2, 3], "y holds complex numbers"),
+        (np.array([1j, 2, 3]), "y holds complex numbers"),
+        (np.array([b"a", b"b", b"c"]), "y holds bytes"),
+        ([b"a", b"b", b"c"], "y holds bytes"),
+        ([[1], [2, 3], [4]], "y holds lists"),
+        (pd.Series([[1], [2, 3], [4]]), "y holds lists"),
+        ([{"a": 1}] * 3, "y holds structs"),
+        ([object()] * 3, "y holds objects of type object"),
+        (np.zeros(3, dtype=[("a", "i4")]), "y holds structs"),
+        ([1, DAY, 2], "y holds dates"),
+        ([BIG, BIG + 1, 1], "and 1180591620717411303425, which are the same 64-bit float: scale"),
+        ([Decimal("0.1"), Decimal("0.1" + "0" * 30 + "1"), 1], "the same 64-bit float"),
+        ([2**63, -1, 2**63 + 1], "the same 64-bit float"),
+        ([10**400, 1, 2], "y holds numbers too large for 64-bit floats"),
+        ([Decimal("Infinity"), 1, 2], "y is infinite in row 0"),
+        ([Decimal("NaN"), 1, 2], "y is missing in 1 of 3 rows"),
+        (["a\0", "a", "b"], "y has text that ends with a NUL character"),
+    ],
+)
+def test_labels_that_cannot_be_used_are_named(y, message):
+    with pytest.raises(InputError, match=message):
+        Points(np.zeros((3, 1)), y)
+
+
+def test_equal_large_labels_may_repeat():
+    assert Points(np.zeros((3, 1)), [BIG, BIG, 1]).y.tolist() == [float(BIG), float(BIG), 1.0]
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ([object()] * 3, "holds objects of type object, which cannot be names"),
+        ([[1], [2, 3], [4]], "holds lists"),
+        (pd.Series([[1], [2, 3], [4]]), "holds lists"),
+        ([frozenset("ab")] * 3, "holds lists"),
+        ([{"a": 1}] * 3, "holds structs"),
+        (["a\0", "a", "b"], "has text that ends with a NUL character"),
+    ],
+)
+def test_names_that_cannot_be_used_are_named(names, message):
+    with pytest.raises(InputError, match=f"groups {message}"):
+        Bundles(Points(np.zeros((3, 1))), names)
+    with pytest.raises(InputError, match=f"ids {message}"):
+        Points(np.zeros((3, 1)), ids=names)
+
+
+def test_equal_groups_are_not_told_apart_by_how_they_are_written():
+    with pytest.raises(InputError, match="groups holds equal values that are written differently"):
+        Bundles(Points(np.zeros((2, 1))), [Decimal("1.0"), Decimal("1.00")])
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([3, 1], [3, 1]),
+        (np.array([3, 1], dtype=np.uint8), [3, 1]),
+        ([2**63, 1], [str(2**63), "1"]),
+        ([BIG, 1], [str(BIG), "1"]),
+        ([1.5, 2.0], ["1.5", "2.0"]),
+        (np.array([1.5, 2.0], dtype=np.float16), ["1.5", "2.0"]),
+        ([True, False], ["True", "False"]),
+        ([DAY, DAY], ["2024-05-31"] * 2),
+        ([Decimal("1.10"), Decimal("2.00")], ["1.10", "2.00"]),
+        (pd.Categorical(["b", "a"]), ["b", "a"]),
+        (pd.Categorical([9, 8]), [9, 8]),
+        (["007", "7"], ["007", "7"]),
+        ([], []),
+    ],
+)
+def test_names_keep_their_written_form(values, expected):
+    assert names_of(values, name="ids").tolist() == expected
+    assert names_of(values, name="ids", gaps=True).tolist() == expected
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_dates_are_named_alike_in_every_unit(unit):
+    dates = pd.Series(pd.to_datetime(["2024-05-31 12:30"])).astype(f"datetime64[{unit}]")
+    assert names_of(dates, name="ids").tolist() == ["2024-05-31 12:30:00"]
+
+
+def test_a_missing_id_is_the_text_of_the_gap():
+    assert names_of(["a", None], name="ids", gaps=True).tolist() == ["a", "None"]
+    with pytest.raises(InputError, match="ids is missing in 1 of 2 rows"):
+        names_of(["a", None], name="ids")
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind"),
+    [
+        (["a", None], "text"),
+        (["a", 1], "mixed"),
+        ([1, 2.5, Decimal(1), True], "numbers"),
+        ([True, None], "truth values"),
+        ([None, np.nan], "nothing"),
+        ([1, [2]], "lists"),
+        ([datetime.datetime(2024, 5, 31), DAY], "dates"),
+        ([pd.Timestamp(0), pd.NaT], "dates"),
+        ([np.timedelta64(1, "D")], "durations"),
+        ([pd.Timedelta(days=1)], "durations"),
+    ],
+)
+def test_what_a_column_holds(cells, kind):
+    assert kind_of(pd.Series(cells, dtype=object)) == kind
+
+
+def test_half_floats_become_floats():
+    assert labels_of(np.array([1, 2], dtype=np.float16), name="y").dtype == np.float64
 
 
 # --- where rows come from

@@ -159,7 +159,7 @@ def test_weights_that_are_no_probabilities_are_named(weights, message):
     ids=["uniform", "power", "named", "array"],
 )
 def test_m_is_a_whole_number_from_one(make, m):
-    with pytest.raises(InputError, match="the data set size must be a whole number, 1 or more"):
+    with pytest.raises(InputError, match="must be a whole number from 1 to 10,000,000"):
         make(m)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dshapley as ds
-from dshapley.store import write_atomically
+from dshapley.files import write_atomically
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_folder_holds_the_run(tmp_path, setup):
     assert manifest["identity"]["m"] == 8
     assert manifest["identity"]["database"] == setup[1].database.fingerprint()
     assert {"dshapley", "numpy", "scikit-learn", "python"} <= set(manifest["versions"])
-    assert manifest["format"] == 2
+    assert manifest["format"] == 3
     assert loaded.seconds.tolist() == draws.seconds.tolist()
     assert (loaded.seconds > 0).all()
 
@@ -65,17 +65,19 @@ def test_folder_holds_what_the_anchor_needs(tmp_path, setup, stratified, labels)
     assert a.stderr.tobytes() == b.stderr.tobytes()
 
 
-@pytest.mark.parametrize("number", [1, 3, None])
+@pytest.mark.parametrize("number", [1, 2, 4, None, True, "3"])
 def test_a_folder_of_another_format_is_refused(tmp_path, setup, number):
     """Those of earlier versions among them."""
     ds.run(*setup, until=5, store=tmp_path / "run")
     path = tmp_path / "run" / "manifest.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "format": number}))
+    why = "wrong numbers" if number in (1, 2) and number is not True else "this dshapley reads 3"
+    message = rf"has format {number!r}; .*{why}"
     for ask in (
         lambda: ds.load(tmp_path / "run"),
         lambda: ds.run(*setup, until=5, store=tmp_path / "run"),
     ):
-        with pytest.raises(ds.RunFolderError, match=rf"has format {number}; this dshapley reads 2"):
+        with pytest.raises(ds.RunFolderError, match=message):
             ask()
 
 
@@ -347,3 +349,37 @@ def test_ids_of_any_kind_survive(tmp_path, setup):
     named = ds.Points(Z.X, Z.y, ids=["ann", "bob", "çelik", "d", "e", "f"])
     ds.run(U, design, named, until=3, store=tmp_path / "run")
     assert ds.load(tmp_path / "run").ids.tolist() == named.ids.tolist()
+
+
+def test_other_names_are_another_run(tmp_path, database):
+    U, design = ds.MeanPotential(database), ds.Design(database, m=5)
+    named = [ds.Points(database.X, database.y, ids=[f"{x}{i}" for i in range(60)]) for x in "ab"]
+    ds.run(U, design, named[0], until=3, store=tmp_path)
+    with pytest.raises(ds.RunFolderError, match="ids was"):
+        ds.run(U, design, named[1], until=3, store=tmp_path)
+    assert ds.load(tmp_path).ids[0] == "a0"
+
+
+def test_stale_temporary_files_are_swept_and_those_in_use_are_not(tmp_path, setup):
+    import subprocess
+    import sys
+
+    from dshapley.files import _machine
+
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    run = tmp_path / "run"
+    ds.run(*setup, until=5, store=run)
+    here, other = _machine(), "0" * 8
+    stale = [run / f".manifest.json.{here}.{ended.pid}.abcd1234.tmp",
+             run / "draws" / f".0-4.npz.{here}.{ended.pid}.abcd1234.tmp",
+             run / f".header.npz.{other}.1.abcd1234.tmp"]  # fmt: skip
+    (run / f".y.{here}.²³.abcd1234.tmp").touch()
+    in_use = [run / f".manifest.json.{here}.{os.getpid()}.abcd1234.tmp",
+              run / f".manifest.json.{other}.{ended.pid}.abcd1234.tmp"]  # fmt: skip
+    for path in (*stale, *in_use):
+        path.touch()
+    os.utime(stale[2], (0, 0))
+    ds.run(*setup, until=6, store=run)
+    assert not any(path.exists() for path in stale)
+    assert all(path.exists() for path in in_use)

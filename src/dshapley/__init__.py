@@ -12,64 +12,10 @@ Valuation* (2020), with a standard error on every number.
 True
 """
 
-from dshapley import (
-    bounds,
-    curves,
-    data_shapley,
-    datasets,
-    market,
-    metrics,
-    planning,
-    profile,
-    sizes,
-    stopping,
-)
-from dshapley.api import value
-from dshapley.design import Design
-from dshapley.draws import Draws
-from dshapley.errors import DrawError, DShapleyError, FitError, InputError, RunFolderError
-from dshapley.learners import learner
-from dshapley.metrics import Metric
-from dshapley.neighbours import knn_values
-from dshapley.points import Bundles, Points
-from dshapley.potentials import MeanPotential, Potential, marginals, potential
-from dshapley.runs import Interrupted, run
-from dshapley.store import load
-from dshapley.valuation import Valuation, estimate
+import lazy_loader
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "Bundles",
-    "DShapleyError",
-    "Design",
-    "DrawError",
-    "Draws",
-    "FitError",
-    "InputError",
-    "Interrupted",
-    "MeanPotential",
-    "Metric",
-    "Points",
-    "Potential",
-    "RunFolderError",
-    "Valuation",
-    "bounds",
-    "curves",
-    "data_shapley",
-    "datasets",
-    "estimate",
-    "knn_values",
-    "learner",
-    "load",
-    "marginals",
-    "market",
-    "metrics",
-    "planning",
-    "potential",
-    "profile",
-    "run",
-    "sizes",
-    "stopping",
-    "value",
-]
+# The names are listed in __init__.pyi, for type checkers too. Loaded when first used, they keep
+# `import dshapley` and the start of the command line instant.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

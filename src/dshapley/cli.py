@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from dshapley.tables import Prepared
     from dshapley.valuation import Valuation
 
-__all__ = ["app", "main"]
+__all__ = ["app", "command"]
 
 app = typer.Typer(
     help="What is a data point worth? Distributional Shapley values with error bars.",
@@ -30,9 +31,13 @@ app = typer.Typer(
 )
 
 
-def main() -> None:
-    """The entry point of the command `dshapley`."""
-    app()
+def command(args: Sequence[str]) -> int:
+    """Run the command that these words ask for; its exit code."""
+    try:
+        app(list(args), prog_name="dshapley")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0
+    return 0
 
 
 @app.callback(invoke_without_command=True)
@@ -48,7 +53,6 @@ def _version(
 
 @app.command()
 def value(
-    ctx: typer.Context,
     table: options.Table,
     target: options.Target,
     test: options.Test = None,
@@ -63,7 +67,9 @@ def value(
     m: options.Size = None,
     min_rows: options.MinRows = 1,
     path: options.PathTaken = "auto",
-    draws: Annotated[int | None, typer.Option(help="Stop after so many draws.")] = None,
+    draws: Annotated[
+        int | None, typer.Option(max=options.MOST_DRAWS, help="Stop after so many draws.")
+    ] = None,
     precision: Annotated[
         float | None,
         typer.Option(help="Stop when every value is known to within +- this (95 %)."),
@@ -82,14 +88,15 @@ def value(
 ) -> None:
     """Value the rows of a table: how much does each help a model trained on such data?
 
-    The same command with the same --out goes on where it was stopped.
+    Run the same command again to resume an interrupted run.
     """
+    asked = locals()
     with for_people():
         from dshapley.stopping import stop_rule
 
         check_top(top)
         rule = stop_rule(draws=draws, precision=precision, seconds=options.seconds_of(time))
-        question = options.Question.of(ctx.params)
+        question = options.Question.of(asked)
         estimator, prepared = question.prepared(notice)
         valuation = question.valuation(estimator, prepared, rule)
         if out is not None:
@@ -103,7 +110,6 @@ def value(
 
 @app.command()
 def plan(
-    ctx: typer.Context,
     table: options.Table,
     target: options.Target,
     test: options.Test = None,
@@ -119,7 +125,10 @@ def plan(
     min_rows: options.MinRows = 1,
     path: options.PathTaken = "auto",
     draws: Annotated[
-        int | None, typer.Option(help="How many draws to plan from; else 50, or 150 for auto.")
+        int | None,
+        typer.Option(
+            max=options.MOST_DRAWS, help="How many draws to plan from; else 50, or 150 for auto."
+        ),
     ] = None,
     precision: Annotated[
         list[float] | None,
@@ -137,8 +146,9 @@ def plan(
 ) -> None:
     """Say how many draws, and how long, a precision takes: from a few draws.
 
-    With --out the draws are kept, and `dshapley value` with the same options goes on from them.
+    With --out the draws are kept, and `dshapley value` with the same options continues from them.
     """
+    asked = locals()
     with for_people():
         import joblib
 
@@ -147,7 +157,7 @@ def plan(
         from dshapley.stopping import Precision, stop_rule
 
         rules = [Precision(within) for within in precision or []]
-        question = options.Question.of(ctx.params)
+        question = options.Question.of(asked)
         estimator, prepared = question.prepared(notice)
         few = draws or (50 if weights != "auto" else 150)  # a pilot says nothing of what follows it
         valuation = question.valuation(estimator, prepared, stop_rule(draws=few))
@@ -163,9 +173,7 @@ def plan(
 def predict(
     folder: Annotated[Path, typer.Argument(help="A run folder.", metavar="DIR")],
     table: Annotated[Path, typer.Argument(help="Rows that were never run.")],
-    source: Annotated[
-        Path | None, typer.Option("--source", help="The run's table, if it is elsewhere now.")
-    ] = None,
+    source: options.Source = None,
     out: Annotated[
         Path | None, typer.Option(help="A .csv or .parquet file for the values.")
     ] = None,

@@ -11,6 +11,7 @@ from numbers import Real
 from typing import Any
 
 __all__ = [
+    "MOST_M",
     "DShapleyError",
     "DShapleyWarning",
     "DrawError",
@@ -21,6 +22,10 @@ __all__ = [
     "nearest",
     "warn",
 ]
+
+
+MOST_M = 10**7
+"""The largest data set size. Each size has a weight of its own, all of them in memory."""
 
 
 class DShapleyError(Exception):
@@ -55,15 +60,19 @@ def warn(message: str) -> None:
     warnings.warn(message, DShapleyWarning, stacklevel=level)
 
 
-def is_whole(value: Any, *, least: int) -> bool:
-    """Whether this is a whole number, and at least so large.
+def is_whole(value: Any, *, least: int, most: float = math.inf) -> bool:
+    """Whether this is a whole number within these limits.
 
     >>> is_whole(3.0, least=1), is_whole("3", least=1), is_whole(-1, least=0)
     (True, False, False)
     """
-    if not isinstance(value, Real) or not math.isfinite(value):
+    if not isinstance(value, Real):
         return False
-    return float(value) % 1 == 0 and float(value) >= least
+    try:
+        number = float(value)
+    except OverflowError:  # an int beyond 1e308
+        return False
+    return math.isfinite(number) and number % 1 == 0 and least <= number <= most
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -79,7 +79,7 @@ def _imported(name: str) -> Any:
         sys.path.insert(0, here)
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:  # whatever a stranger's module may raise
+    except (Exception, SystemExit) as error:  # whatever a stranger's module may raise
         raise InputError(
             f"--model {name}: module {module_name!r} cannot be imported: "
             f"{type(error).__name__}: {error}"
@@ -90,6 +90,6 @@ def _imported(name: str) -> Any:
     if isinstance(made, type) or not hasattr(made, "fit"):
         try:
             made = made()
-        except Exception as error:  # whatever a stranger's code may raise
+        except (Exception, SystemExit) as error:  # whatever a stranger's code may raise
             raise InputError(f"--model {name} failed: {type(error).__name__}: {error}") from error
     return made

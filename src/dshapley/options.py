@@ -11,9 +11,14 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from dshapley.errors import InputError
+from dshapley.errors import MOST_M, InputError
 
 __all__ = ["Question", "seconds_of", "workers"]
+
+_YEAR = 366 * 86_400
+MOST_DRAWS = 10**9
+MOST_MONEY = 1e15
+"""Beyond it, cents are lost in a float."""
 
 Table = Annotated[Path, typer.Argument(help="The database: a .csv, .tsv or .parquet file.")]
 Target = Annotated[str, typer.Option(help="The column to predict.")]
@@ -39,10 +44,14 @@ Metric = Annotated[
     str | None, typer.Option(help="How models are scored; else accuracy or neg_mse.")
 ]
 Size = Annotated[
-    int | None, typer.Option("--m", help="The data set size to value for; else up to 1000.")
+    int | None,
+    typer.Option("--m", max=MOST_M, help="The data set size to value for; else up to 1000."),
 ]
 MinRows = Annotated[
-    int, typer.Option(help="Sets of fewer rows are not fitted but get a constant predictor.")
+    int,
+    typer.Option(
+        max=MOST_M, help="Sets of fewer rows are not fitted but get a constant predictor."
+    ),
 ]
 PathTaken = Annotated[
     str, typer.Option(help="fast (without retraining), refit, or whichever is possible.")
@@ -59,14 +68,18 @@ Anchor = Annotated[
 Share = Annotated[
     float, typer.Option("--p", help="Measure this share of the rows and predict the others.")
 ]
-Seed = Annotated[int, typer.Option(help="The seed of all randomness.")]
-Jobs = Annotated[int, typer.Option(help="Worker processes; -1 for all cores.")]
+Seed = Annotated[int, typer.Option(max=2**63 - 1, help="The seed of all randomness.")]
+Jobs = Annotated[int, typer.Option(max=1024, help="Worker processes; -1 for all cores.")]
 Backend = Annotated[str, typer.Option(help="loky (processes), threading or dask.")]
 Scheduler = Annotated[
     str | None, typer.Option(help="With --backend dask: the scheduler's address.")
 ]
 Out = Annotated[
     Path | None, typer.Option(help="The run folder: results, and what it takes to go on.")
+]
+Source = Annotated[
+    Path | None,
+    typer.Option(help="The run's table, or the folder of its tables [default: where they were]."),
 ]
 Top = Annotated[int, typer.Option(help="How many rows to show at each end.")]
 
@@ -213,4 +226,7 @@ def seconds_of(text: str | None) -> float | None:
     match = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*([smh]?)", text.strip())
     if match is None:
         raise InputError(f"--time {text}: give a duration such as 90s, 10m or 2h")
-    return float(match.group(1)) * {"": 1, "s": 1, "m": 60, "h": 3600}[match.group(2)]
+    seconds = float(match.group(1)) * {"": 1, "s": 1, "m": 60, "h": 3600}[match.group(2)]
+    if seconds > _YEAR:
+        raise InputError(f"--time {text[:40]}: give at most a year")
+    return seconds

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import datetime
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
+from enum import Enum
 from functools import cached_property
+from numbers import Number, Real
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TypeAlias
+from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +22,62 @@ from dshapley.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Array", "Bundles", "Floats", "Points", "Table", "as_points", "players_of"]
+__all__ = [
+    "Array",
+    "Bundles",
+    "Floats",
+    "Points",
+    "Table",
+    "as_points",
+    "kind_of",
+    "labels_of",
+    "names_of",
+    "players_of",
+]
 
 Array: TypeAlias = NDArray[Any]
 Floats: TypeAlias = NDArray[np.float64]
 Table: TypeAlias = "Array | pd.DataFrame"
+
+# What a cell is called in an error. The first match counts: a datetime is also a date.
+_CELLS: tuple[tuple[type | tuple[type, ...], str], ...] = (
+    (str, "text"),
+    ((bool, np.bool_), "truth values"),
+    ((datetime.timedelta, np.timedelta64), "durations"),
+    ((Real, Decimal), "numbers"),
+    (Number, "complex numbers"),
+    ((datetime.date, np.datetime64), "dates"),
+    (datetime.time, "times of day"),
+    ((bytes, bytearray, memoryview), "bytes"),
+    ((list, set, frozenset, np.ndarray), "lists"),
+    (dict, "structs"),
+)
+_DTYPES = {
+    "U": "text",
+    "T": "text",
+    "b": "truth values",
+    "i": "numbers",
+    "u": "numbers",
+    "f": "numbers",
+    "c": "complex numbers",
+    "m": "durations",
+    "M": "dates",
+    "S": "bytes",
+    "V": "structs",
+}
+# Types whose text is the same in every process and tells their values apart.
+_NAMES = (
+    str,
+    bytes,
+    Number,
+    np.generic,
+    datetime.date,
+    datetime.time,
+    datetime.timedelta,
+    UUID,
+    Enum,
+    PurePath,
+)
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -59,12 +116,12 @@ class Points:
     def __init__(self, X: Any, y: Any = None, ids: Any = None) -> None:
         table = _table(X)
         n = len(table)
-        labels = None if y is None else _labels(y)
+        labels = None if y is None else labels_of(y, name="y")
         if labels is not None and len(labels) != n:
             raise InputError(f"X has {n} rows but y has {len(labels)}: give one label for each row")
         if ids is None:
             ids = X.index if _is_frame(X) else np.arange(n)
-        names = _names(ids)
+        names = names_of(ids, name="ids", gaps=True)
         if len(names) != n:
             raise InputError(f"X has {n} rows but there are {len(names)} ids: give one id for each")
         self._set(table, labels, names, None)
@@ -143,9 +200,9 @@ class Points:
 
             digest.update(repr([(str(c), str(t)) for c, t in self.X.dtypes.items()]).encode())
             try:
-                rows = pd.util.hash_pandas_object(self.X, index=False)
-            except TypeError:  # cells that cannot be hashed, such as lists
-                rows = pd.util.hash_pandas_object(self.X.map(repr), index=False)
+                rows = pd.util.hash_pandas_object(_identified(self.X), index=False)
+            except (TypeError, ValueError, NotImplementedError):  # pandas' own types of lists
+                rows = pd.util.hash_pandas_object(_identified(self.X.astype(object)), index=False)
             digest.update(rows.to_numpy().tobytes())
         if self.y is not None:
             _digest_array(digest, self.y)
@@ -168,7 +225,7 @@ class Bundles:
     groups: Array
 
     def __init__(self, points: Points, groups: Any) -> None:
-        names = _labels(groups, name="groups")
+        names = names_of(groups, name="groups")
         if len(names) != len(points):
             raise InputError(
                 f"there are {len(points)} points but {len(names)} groups: "
@@ -203,6 +260,13 @@ class Bundles:
         digest = hashlib.blake2b(self.points.fingerprint().encode(), digest_size=12)
         _digest_array(digest, self.groups)
         return f"{digest.hexdigest()} ({len(self)} bundles of {len(self.points)} rows)"
+
+
+def names_digest(ids: Array) -> str:
+    """A digest of the names of points: values belong to names, and those may not change."""
+    digest = hashlib.blake2b(digest_size=12)
+    _digest_array(digest, ids)
+    return digest.hexdigest()
 
 
 def players_of(points: Points | Bundles) -> tuple[Points, list[Array]]:
@@ -249,7 +313,7 @@ def _table(X: Any) -> Table:
     if array.dtype == object:
         try:
             array = array.astype(float)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise InputError(
                 f"X is an array of objects that are not numbers ({error}); "
                 "give a data frame, and a pipeline that encodes its columns"
@@ -260,38 +324,178 @@ def _table(X: Any) -> Table:
     return array
 
 
-def _labels(y: Any, *, name: str = "y") -> Array:
-    if hasattr(y, "isna"):
-        missing = np.flatnonzero(np.asarray(y.isna())).tolist()
-        labels = np.asarray(y)
-    else:
-        # By way of objects: numpy would make the text "nan" of a gap between texts.
-        labels = y if hasattr(y, "dtype") else np.array(y, dtype=object)
-        missing = [i for i, label in enumerate(labels.flat) if _is_missing(label)]
-    if labels.ndim == 2 and labels.shape[1] == 1:
-        labels = labels[:, 0]
-    if labels.ndim != 1:
-        raise InputError(f"{name} must have one dimension, not {labels.ndim}")
-    if missing:
-        raise InputError(
-            f"{name} is missing in {len(missing)} of {len(labels)} rows (the first is row "
-            f"{missing[0]}); drop those rows"
-        )
-    if labels.dtype == object:
-        if len({isinstance(label, str) for label in labels}) > 1:
-            raise InputError(f"{name} mixes strings and other types")
-        labels = np.array(labels.tolist())
+def labels_of(y: Any, *, name: str) -> Array:
+    """Labels as a plain array of numbers, truth values or text; errors call them `name`.
+
+    >>> from decimal import Decimal
+    >>> labels_of([Decimal("1.50"), Decimal("2.00")], name="y").tolist()
+    [1.5, 2.0]
+    """
+    labels = _one_column(y, name=name)
+    kind = kind_of(labels)
+    if kind == "mixed":
+        raise InputError(f"{name} mixes strings and other types: make all of them text")
+    if kind == "text":
+        labels = _as_text(labels.tolist(), name=name)
+    elif kind not in ("numbers", "truth values", "nothing"):
+        raise InputError(f"{name} holds {kind}, which cannot be predicted: give numbers or text")
+    elif labels.dtype == object:
+        labels = _as_numbers(labels, name=name)
+    if labels.dtype == np.float16:  # sums of these would overflow
+        labels = labels.astype(float)
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise InputError(f"{name} is infinite in row {int(np.flatnonzero(np.isinf(labels))[0])}")
     return labels
 
 
-def _names(ids: Any) -> Array:
-    # Ids are written to disk as plain arrays, and a plain array of objects would need pickle.
-    names = np.asarray(ids)
-    if names.ndim != 1:
-        raise InputError("ids must have one dimension")
-    return np.array([str(name) for name in names]) if names.dtype == object else names
+def names_of(values: Any, *, name: str, gaps: bool = False) -> Array:
+    """Names, such as ids or groups, as an array of integers or of text; errors call them `name`.
+
+    All but integers become text, because every file takes text and text is known by its content.
+    With `gaps`, a name that is missing is the text of the gap, such as nan.
+
+    >>> import datetime
+    >>> names_of([datetime.date(2024, 5, 31)], name="ids").tolist()
+    ['2024-05-31']
+    """
+    names = _one_column(values, name=name, gaps=gaps)
+    if names.dtype.kind in "iu":
+        return names
+    if names.dtype == object:
+        if not gaps and kind_of(names) == "mixed":
+            raise InputError(f"{name} mixes strings and other types: make all of them text")
+        if len(names) and all(_is_integer(value) for value in names):
+            whole = np.array(names.tolist())
+            if whole.dtype.kind in "iu":
+                return whole
+    for value in names if names.dtype.kind in "OV" else ():
+        if not _has_a_name(value):
+            raise InputError(
+                f"{name} holds {_kind_of_cell(value)}, which cannot be names: give numbers or text"
+            )
+    # Pandas writes a date in the same way whatever unit it is kept in. Numpy does not.
+    dates = names.dtype.kind in "Mm" and hasattr(values, "isna")
+    texts = [str(value) for value in (values if dates else names)]
+    if not gaps and names.dtype == object and len(set(names)) != len(set(texts)):
+        raise InputError(f"{name} holds equal values that are written differently: give text")
+    return _as_text(texts, name=name)
+
+
+def kind_of(column: Any) -> str:
+    """What an array or a column holds, in a word or two: text, numbers, dates, lists, ...
+
+    It is "mixed" where only some cells are text, and "nothing" where all are missing.
+
+    >>> kind_of(np.array([[1], None], dtype=object)), kind_of(np.zeros(2))
+    ('lists', 'numbers')
+    """
+    kind = column.dtype.kind
+    if kind != "O":
+        return _DTYPES.get(kind, "objects")
+    one_of_each = {type(value): value for value in column if not _is_missing(value)}
+    kinds = {_kind_of_cell(value) for value in one_of_each.values()}
+    if len(kinds) > 1 and "text" in kinds:
+        return "mixed"
+    if kinds <= {"numbers", "truth values"} and len(kinds) == 2:
+        return "numbers"
+    return min(kinds - {"numbers"} or kinds, default="nothing")
+
+
+def _kind_of_cell(value: Any) -> str:
+    known = (word for types, word in _CELLS if isinstance(value, types))
+    return next(known, f"objects of type {type(value).__name__}")
+
+
+def _one_column(values: Any, *, name: str, gaps: bool = False) -> Array:
+    """Labels or names in one dimension; with `gaps`, some may be missing."""
+    try:
+        # By way of objects: numpy would make the text "nan" of a gap between texts.
+        column = np.asarray(values, dtype=None if hasattr(values, "dtype") else object)
+    except ValueError:
+        raise InputError(f"{name} holds lists: give one number or text for each row") from None
+    if column.ndim == 2 and column.shape[1] == 1:
+        column = column[:, 0]
+    if column.ndim != 1:
+        raise InputError(f"{name} must have one dimension, not {column.ndim}")
+    if gaps:
+        return column
+    if hasattr(values, "isna"):
+        missing = np.flatnonzero(np.asarray(values.isna())).tolist()
+    else:
+        missing = [i for i, label in enumerate(column) if _is_missing(label)]
+    if missing:
+        raise InputError(
+            f"{name} is missing in {len(missing)} of {len(column)} rows (the first is row "
+            f"{missing[0]}); drop those rows"
+        )
+    return column
+
+
+def _as_text(texts: Iterable[str], *, name: str) -> Array:
+    array = np.array(list(texts), dtype=str)
+    if any(short != text for short, text in zip(array.tolist(), texts, strict=True)):
+        raise InputError(f"{name} has text that ends with a NUL character: remove it")
+    return array
+
+
+def _as_numbers(labels: Array, *, name: str) -> Array:
+    """Objects that are numbers as integers if they fit, else as floats that tell them apart."""
+    if all(_is_integer(label) or isinstance(label, bool | np.bool_) for label in labels):
+        whole = np.array(labels.tolist())
+        if whole.dtype.kind in "biu" or not len(whole):
+            return whole
+    floats: dict[float, Any] = {}
+    for label in labels:
+        try:
+            first = floats.setdefault(float(label), label)
+        except OverflowError:
+            raise InputError(f"{name} holds numbers too large for 64-bit floats") from None
+        if first != label:
+            raise InputError(
+                f"{name} holds {first} and {label}, which are the same 64-bit float: scale these "
+                "numbers, or give text"
+            )
+    return np.array([float(label) for label in labels])
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
+
+
+def _has_a_name(value: Any) -> bool:
+    """Whether the text of this value is the same in every process."""
+    if isinstance(value, tuple):
+        return all(_has_a_name(part) for part in value)
+    own = type(value).__module__.partition(".")[0] == "pandas"  # periods, intervals and gaps
+    return value is None or own or isinstance(value, _NAMES)
+
+
+def _identified(X: pd.DataFrame) -> pd.DataFrame:
+    """The same table for hashing, with words in place of objects that are not text.
+
+    Pandas hashes such objects by `str`, which for some is a memory address.
+    """
+    found = X.copy(deep=False)
+    for place, (name, column) in enumerate(X.items()):
+        cells = column.cat.categories if column.dtype.name == "category" else column
+        if cells.dtype == object and kind_of(cells) not in ("text", "nothing"):
+            found.isetitem(place, [_word(value, str(name)) for value in column])
+    return found
+
+
+def _word(value: Any, column: str) -> str:
+    kind = type(value).__name__
+    if _has_a_name(value):
+        return f"{kind} {value!r}"
+    import joblib
+
+    try:
+        return f"{kind} {joblib.hash(value)}"
+    except Exception:  # whatever pickling a stranger's object may raise
+        raise InputError(
+            f"the column {column!r} holds objects of type {kind}, which cannot be told apart by "
+            "their content: give numbers or text"
+        ) from None
 
 
 def _stack_names(first: Array, second: Array) -> Array:
@@ -314,6 +518,10 @@ def _positions(index: Any, n: int) -> Array:
 def _is_missing(label: Any) -> bool:
     if isinstance(label, float | np.floating):
         return bool(np.isnan(label))
+    if isinstance(label, Decimal):
+        return label.is_nan()
+    if isinstance(label, np.datetime64 | np.timedelta64):
+        return bool(np.isnat(label))
     return label is None or type(label).__name__ in ("NAType", "NaTType")  # pandas' own gaps
 
 
@@ -339,8 +547,12 @@ def _stack(first: Table, second: Table) -> Table:
 
 
 def _digest_array(digest: hashlib.blake2b, array: Array) -> None:
-    if array.dtype.kind == "U":  # the room kept for longer texts is no part of the data
+    kind, size = array.dtype.kind, array.dtype.itemsize
+    # The room kept for longer texts is not part of the data, nor is the padding of long doubles.
+    if kind in "UT" or (kind in "fc" and size > (8 if kind == "f" else 16)):
         digest.update(repr(array.tolist()).encode())
         return
+    if kind in "OV":  # their bytes may be memory addresses
+        raise InputError(f"an array of {array.dtype} cannot be identified: give numbers or text")
     digest.update(f"{array.dtype.str}{array.shape}".encode())
     digest.update(np.ascontiguousarray(array).tobytes())

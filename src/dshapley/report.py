@@ -35,6 +35,7 @@ __all__ = [
 
 _CONFIDENCE = 0.95
 _FEW = 30
+_LONGEST_CELL = 100
 
 
 def print_claims(
@@ -92,15 +93,20 @@ def _table(
         table.add_column(Text(str(column)), overflow="fold")
     for i in order:
         value, stderr = float(valuation.values[i]), float(valuation.stderr[i])
-        cells = [str(valuation.ids[i]), *number(value, stderr)]
+        cells = [_cut(str(valuation.ids[i])), *number(value, stderr)]
         if bundles:
             size = int(valuation.rows[i])
             per_row, _ = number(value / size, stderr / size)
             cells += [str(size), per_row]
         if details is not None:
-            cells += [str(cell) for cell in details.iloc[i]]
+            cells += [_cut(str(cell)) for cell in details.iloc[i]]
         table.add_row(*map(Text, cells))  # as they are: "[b]" in a table is no markup
     return table
+
+
+def _cut(text: str) -> str:
+    """A cell short enough to be laid out: a table may hold whole documents."""
+    return text if len(text) <= _LONGEST_CELL else f"{text[:_LONGEST_CELL]}..."
 
 
 def _summary(valuation: Valuation) -> list[str]:
@@ -121,7 +127,7 @@ def _summary(valuation: Valuation) -> list[str]:
     if "path" in valuation.about:
         fast = valuation.about["path"] == "fast"
         lines.append("marginals on the fast path" if fast else "marginals by refitting")
-    if "empty" in valuation.about:
+    if isinstance(valuation.about.get("empty"), int | float):
         lines.append(
             f"{valuation.about.get('metric')} of a model trained on nothing: "
             f"{valuation.about['empty']:.4g}"
@@ -223,7 +229,9 @@ def _total(total: Mapping[str, Any], n: int) -> list[str]:
     return lines
 
 
-def _with_ends(middle: float, low: float | None, high: float | None) -> str:
+def _with_ends(middle: float | None, low: float | None, high: float | None) -> str:
+    if middle is None:
+        return "not known"
     if low is None or high is None:
         return f"{middle:.3g} (?)"
     if low == high:

@@ -19,7 +19,7 @@ from dshapley.draws import Draws, Pilot
 from dshapley.errors import DrawError, InputError
 from dshapley.estimation import CHAIN_EVERY
 from dshapley.identity import UNIDENTIFIED
-from dshapley.points import Array, Bundles, Floats, Points
+from dshapley.points import Array, Bundles, Floats, Points, names_digest
 from dshapley.potentials import Potential, check_points, describe, marginals, seeded
 from dshapley.progress import Progress, progress_bar
 from dshapley.sizes import bands, shown
@@ -88,6 +88,7 @@ def run(
         "anchor": design.anchor,
         "database": design.database.fingerprint(),
         "points": Z.fingerprint(),
+        "ids": names_digest(Z.ids),
         **about,
     }
     controls = Controls.of(design.database) if design.anchor else None
@@ -268,7 +269,9 @@ def _fill(
             result = next(missing, None)
             if result is None:  # the rule's own limit
                 return
-            row = {"t": t, **result._asdict()}
+            if result.t != t:
+                raise DrawError(f"draw {result.t} came back where draw {t} was due: not stored")
+            row = result._asdict()
         record.append(row)
         if t not in where and folder is not None:
             folder.add(row)  # writes now and then: after the record, which an interrupt counts

@@ -10,10 +10,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dshapley.errors import InputError, is_whole
+from dshapley.errors import MOST_M, InputError, is_whole
 from dshapley.points import Array, Floats
 
 __all__ = [
+    "LEAST_WEIGHT",
     "PerSize",
     "as_weights",
     "bands",
@@ -24,6 +25,9 @@ __all__ = [
     "uniform",
     "whole_number",
 ]
+
+LEAST_WEIGHT = 1e-100
+"""A size with a smaller weight is never drawn, and a marginal divided by it may be infinite."""
 
 PerSize: TypeAlias = Callable[[int], float] | Sequence[float] | Array | float
 """A number for each size k = 1..m: a function of k, an array of m numbers, or one for all."""
@@ -49,7 +53,7 @@ def power(m: int, a: float) -> Floats:
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         w = np.arange(1.0, whole_number(m) + 1) ** -float(a)
         w = w / w.sum()
-    if not (w > 0).all():
+    if not (w >= LEAST_WEIGHT).all():
         raise InputError(f"weights k^-{a:g} are so steep that some size up to {m} is never drawn")
     return w
 
@@ -131,11 +135,11 @@ def as_weights(weights: str | Sequence[float] | Array, m: int) -> Floats:
     if not np.isfinite(w).all() or (w < 0).any():
         k = int(np.flatnonzero(~(w >= 0) | np.isinf(w))[0]) + 1
         raise InputError(f"the weight of size k = {k} is {w[k - 1]}: weights are probabilities")
-    if (w == 0).any():
-        k = int(np.flatnonzero(w == 0)[0]) + 1
+    if (w < LEAST_WEIGHT).any():
+        k = int(np.flatnonzero(w < LEAST_WEIGHT)[0]) + 1
         raise InputError(
-            f"the weight of size k = {k} is 0: that size would never be drawn and every value "
-            "would be biased; give each size a positive weight"
+            f"the weight of size k = {k} is {w[k - 1]:g}: that size would never be drawn and "
+            "every value would be biased; give each size a positive weight"
         )
     if abs(w.sum() - 1.0) > 1e-6:
         raise InputError(f"the weights sum to {w.sum():.6g}, not 1: divide them by their sum")
@@ -158,8 +162,8 @@ def _named(name: str, m: int) -> Floats:
 
 def whole_number(m: Any) -> int:
     """A data set size as an int; an error for people where it is none."""
-    if not is_whole(m, least=1):
-        raise InputError(f"m = {m}: the data set size must be a whole number, 1 or more")
+    if not is_whole(m, least=1, most=MOST_M):
+        raise InputError(f"m = {m}: the data set size must be a whole number from 1 to {MOST_M:,}")
     return int(m)
 
 

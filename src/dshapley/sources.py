@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dshapley.errors import InputError, warn
+from dshapley.files import write_atomically
 from dshapley.points import Array
-from dshapley.store import write_atomically
 from dshapley.tables import read_table
 
 if TYPE_CHECKING:

@@ -11,30 +11,36 @@ moment leaves whole files only.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import io
 import json
 import os
 import platform
-import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
-from typing import IO, Any
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 
+from dshapley.documents import FormatError, Plain, read_document, valid
 from dshapley.draws import Draws, Pilot
 from dshapley.errors import RunFolderError, warn
+from dshapley.files import is_temporary, sweep, write_atomically
+from dshapley.ownership import is_ours, our_code
 from dshapley.points import Array, Floats, Points
+from dshapley.sizes import LEAST_WEIGHT
 
-__all__ = ["RunFolder", "load", "write_atomically"]
+__all__ = ["RunFolder", "is_own", "load"]
 
-_FORMAT = 2
+_FORMAT = 3
+_WRONG_NUMBERS = (1, 2)
+"""Formats of versions that could store draws under wrong numbers after losing workers twice."""
 _FLUSH_SECONDS = 1.0
+_MOST_CONTROLS = 1000
 _PACKAGES = ("dshapley", "numpy", "scipy", "scikit-learn", "numba", "joblib", "pandas")
 
 
@@ -67,10 +73,10 @@ class RunFolder:
         if manifest is not None:
             _check_same_run(self.folder, manifest, self._identity)
             _warn_of_versions(self.folder, manifest)
-        elif self.folder.is_dir() and not all(map(_is_temporary, self.folder.iterdir())):
+        elif self.folder.is_dir() and not all(map(is_temporary, self.folder.iterdir())):
             raise RunFolderError(f"{self.folder} is not empty and holds no run: name a new folder")
         ground = self.folder
-        while not ground.exists():
+        while not os.path.lexists(ground):
             ground = ground.parent
         if not ground.is_dir():
             raise RunFolderError(f"{self.folder} cannot be a folder: {ground} is a file")
@@ -84,6 +90,8 @@ class RunFolder:
         draws, bad = _read_shards(self.folder, self._digest_key, self._run)
         for path, reason in bad:
             aside = path.with_name(path.name + ".rejected")
+            if os.path.lexists(aside):
+                aside = path.with_name(f"{path.name}.{time.time_ns()}.rejected")
             warn(
                 f"{path} {reason}; it is set aside as {aside.name} and its draws are computed anew"
             )
@@ -100,7 +108,7 @@ class RunFolder:
             self.flush()
             found = {"weights": weights()}
             _write_sealed(path, found, self._digest_key, replace=False)
-        return _read_allocation(path, self._digest_key)
+        return _read_allocation(path, self._digest_key, self._run.m)
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Keep a draw, a row of `Draws.columns`; written now and then, at the latest by `flush`."""
@@ -132,23 +140,31 @@ class RunFolder:
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / "manifest.json"
         if not path.exists():
+            content = {"identity": self._identity, "info": _jsonable(self._info)}
             manifest = {
                 "format": _FORMAT,
                 "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-                "identity": self._identity,
-                "info": _jsonable(self._info),
+                **content,
                 "versions": _versions(),
+                "made_by": our_code(content),
             }
             text = json.dumps(manifest, indent=1) + "\n"
             write_atomically(path, lambda f: f.write(text.encode()), replace=False)
         # Another process may have been first, with another run.
         _check_same_run(self.folder, _read_manifest(self.folder) or {}, self._identity)
         (self.folder / "draws").mkdir(exist_ok=True)
+        sweep(self.folder)
+        sweep(self.folder / "draws")
         header = self.folder / "header.npz"
+        wanted = _header(self._run)
         try:
-            _read_sealed(header, self._digest_key, _HEADER)
-        except _BadFileError:
-            _write_sealed(header, _header(self._run), self._digest_key)
+            found = _read_sealed(header, self._digest_key, _HEADER)
+            if not all(np.array_equal(found[name], wanted[name]) for name in _HEADER):
+                raise _BadFileError("is not this run's")
+        except _BadFileError as error:
+            if os.path.lexists(header):
+                warn(f"{header} {error}; it is written anew")
+            _write_sealed(header, wanted, self._digest_key)
         self._ready = True
 
 
@@ -161,6 +177,7 @@ def load(folder: str | Path) -> Draws:
     key = _identity_digest(manifest["identity"])
     try:
         header = _read_sealed(folder / "header.npz", key, _HEADER)
+        _check_header(header)
     except _BadFileError as error:
         raise RunFolderError(
             f"{folder / 'header.npz'} {error}; run the same command again to mend it"
@@ -173,9 +190,18 @@ def load(folder: str | Path) -> Draws:
         raise RunFolderError(f"{folder} holds no draws yet")
     pilot = int(header["pilot"])
     if pilot and (draws.t >= pilot).any():
-        weights = _read_allocation(folder / "allocation.npz", key)
+        weights = _read_allocation(folder / "allocation.npz", key, draws.m)
         return replace(draws, weights=weights, pilot=Pilot(pilot, draws.weights))
     return draws
+
+
+def is_own(folder: str | Path) -> bool:
+    """Whether this user made this run folder, and its manifest is as it was made."""
+    manifest = _read_manifest(Path(folder))
+    if manifest is None:
+        return False
+    content = {part: manifest[part] for part in ("identity", "info")}
+    return is_ours(content, manifest.get("made_by", ""))
 
 
 _HEADER = ("ids", "rows", "weights", "stratified", "controls", "pilot")
@@ -194,6 +220,43 @@ def _header(run: Draws) -> dict[str, Array]:
     }
 
 
+def _check_header(header: Mapping[str, Array]) -> None:
+    """Refuse parts that no run has."""
+    ids, rows, weights = header["ids"], header["rows"], header["weights"]
+    if not (
+        ids.ndim == rows.ndim == weights.ndim == 1
+        and len(ids) == len(rows) > 0
+        and _are_names(ids)
+        and rows.dtype == np.int64
+        and (rows > 0).all()
+        and len(weights) > 0
+        and _are_weights(weights)
+        and all(header[name].shape == () for name in ("stratified", "controls", "pilot"))
+        and all(header[name].dtype.kind in "biu" for name in ("stratified", "controls", "pilot"))
+        and -1 <= header["controls"] <= _MOST_CONTROLS
+        and header["pilot"] >= 0
+    ):
+        raise _BadFileError("is damaged (its parts do not fit together)")
+
+
+def _are_weights(weights: Array) -> bool:
+    """Whether these are probabilities by which a marginal can be divided."""
+    return bool(
+        weights.ndim == 1
+        and weights.dtype == np.float64
+        and (weights >= LEAST_WEIGHT).all()
+        and abs(weights.sum() - 1) < 1e-6
+    )
+
+
+def _are_names(ids: Array) -> bool:
+    if ids.dtype.kind != "U":
+        return ids.dtype.kind in "iu"
+    codes = np.ascontiguousarray(ids).view(np.uint32)
+    surrogates = (codes >= 0xD800) & (codes <= 0xDFFF)
+    return not bool((surrogates | (codes > 0x10FFFF)).any())
+
+
 def _empty(header: Mapping[str, Array], about: Mapping[str, Any]) -> Draws:
     run = Draws.none(
         Points(np.empty((len(header["ids"]), 0)), ids=header["ids"]),
@@ -205,9 +268,12 @@ def _empty(header: Mapping[str, Array], about: Mapping[str, Any]) -> Draws:
     return replace(run, rows=header["rows"])
 
 
-def _read_allocation(path: Path, key: bytes) -> Floats:
+def _read_allocation(path: Path, key: bytes, m: int) -> Floats:
     try:
-        return _read_sealed(path, key, ("weights",))["weights"]
+        weights = _read_sealed(path, key, ("weights",))["weights"]
+        if not _are_weights(weights) or len(weights) != m:
+            raise _BadFileError("is damaged (it holds no size weights of this run)")
+        return weights
     except _BadFileError as error:
         raise RunFolderError(
             f"{path} {error}: without these size weights the draws after the pilot cannot be used; "
@@ -215,35 +281,30 @@ def _read_allocation(path: Path, key: bytes) -> Floats:
         ) from None
 
 
-def write_atomically(
-    path: Path, write: Callable[[IO[bytes]], object], *, replace: bool = True
-) -> None:
-    """Write a file whole or not at all: temporary name, flush to disk, rename.
-
-    Without `replace`, a file that is already there stays as it is.
-    """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        if replace:
-            temporary.replace(path)
-        else:
-            with contextlib.suppress(FileExistsError):
-                path.hardlink_to(temporary)
-    finally:
-        temporary.unlink(missing_ok=True)
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+def _check_shard(shard: Mapping[str, Array], run: Draws) -> None:
+    """Refuse columns of another shape or type than the run's, and sizes that it never draws."""
+    n = len(shard["t"]) if shard["t"].ndim else 0
+    fits = n > 0 and all(
+        shard[name].dtype == column.dtype and shard[name].shape == (n, *column.shape[1:])
+        for name, column in run.columns().items()
+    )
+    if not (
+        fits
+        and (np.diff(shard["t"]) > 0).all()
+        and shard["t"][0] >= 0
+        and (shard["k"] >= 1).all()
+        and (shard["k"] <= run.m).all()
+        and np.isfinite(shard["marginals"]).all()
+        and all(_are_moderate(shard[name]) for name in {"reference", "controls"} & set(shard))
+        and ("seconds" not in shard or (shard["seconds"] >= 0).all())
+        and ("chain" not in shard or _are_moderate(shard["chain"][~np.isnan(shard["chain"])]))
+    ):
+        raise _BadFileError("is damaged (it does not fit the run)")
 
 
-def _is_temporary(path: Path) -> bool:
-    return path.name.startswith(".") and path.name.endswith(".tmp")
+def _are_moderate(numbers: Array) -> bool:
+    """Whether all are numbers, and none so large that sums of squares would be infinite."""
+    return bool((np.abs(numbers) <= 1e100).all())
 
 
 class _BadFileError(Exception):
@@ -261,9 +322,15 @@ def _write_sealed(
 
 
 def _read_sealed(path: Path, key: bytes, names: tuple[str, ...]) -> dict[str, Array]:
+    if path.exists() and not path.is_file():
+        raise _BadFileError("is not a plain file")
     try:
         with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
+            if any(part.compress_type for part in file.zip.infolist()):
+                raise ValueError("parts are compressed, which dshapley never does")
             found = {name: file[name] for name in (*names, "run", "digest")}
+            if not all(isinstance(part, np.ndarray) for part in found.values()):
+                raise ValueError("a part is not an array")
     except FileNotFoundError:
         raise _BadFileError("is not there") from None
     except Exception as error:  # a damaged zip file can raise nearly anything
@@ -290,7 +357,9 @@ def _read_shards(folder: Path, key: bytes, run: Draws) -> tuple[Draws, list[tupl
     shards, bad = [run.columns()], []
     for path in sorted((folder / "draws").glob("*.npz")):
         try:
-            shards.append(_read_sealed(path, key, names))
+            shard = _read_sealed(path, key, names)
+            _check_shard(shard, run)
+            shards.append(shard)
         except _BadFileError as error:
             bad.append((path, str(error)))
     columns = {name: np.concatenate([shard[name] for shard in shards]) for name in names}
@@ -299,17 +368,48 @@ def _read_shards(folder: Path, key: bytes, run: Draws) -> tuple[Draws, list[tupl
     return run.of({name: column[first] for name, column in columns.items()}), bad
 
 
+class _Manifest(msgspec.Struct):
+    """What manifest.json must hold."""
+
+    format: int
+    created: str
+    identity: dict[str, Plain]
+    info: dict[str, Any]
+    versions: dict[str, str]
+    made_by: str = ""
+    """See `dshapley.ownership`."""
+
+
+class _About(msgspec.Struct):
+    """What is read of identity and info together, where it is there."""
+
+    method: str
+    seed: Annotated[int, msgspec.Meta(ge=0)]
+    m: Annotated[int, msgspec.Meta(ge=1)] | msgspec.UnsetType = msgspec.UNSET
+    pilot: Annotated[int, msgspec.Meta(ge=1)] | msgspec.UnsetType = msgspec.UNSET
+    p: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1.0
+    database: str = ""
+    points: str = ""
+    described: list[str] = []
+
+
 def _read_manifest(folder: Path) -> dict[str, Any] | None:
     path = folder / "manifest.json"
-    if not path.is_file():
+    if not os.path.lexists(path):
         return None
     try:
-        manifest: dict[str, Any] = json.loads(path.read_text())
-        number, _ = manifest["format"], [manifest[p] for p in ("identity", "info", "versions")]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        manifest = read_document(path, _Manifest, format_number=_FORMAT)
+        valid({**manifest["info"], **manifest["identity"]}, _About)
+    except FormatError as error:
+        why = f"this dshapley reads {_FORMAT}"
+        if error.number in _WRONG_NUMBERS and error.number is not True:
+            why = (
+                "its version could store draws under wrong numbers when workers were lost, which "
+                "cannot be seen afterwards: run it again in a new folder"
+            )
+        raise RunFolderError(f"{path} has {error}; {why}") from None
+    except ValueError as error:
         raise RunFolderError(f"{path} is damaged ({error}): name a new folder") from None
-    if number != _FORMAT:
-        raise RunFolderError(f"{path} has format {number}; this dshapley reads {_FORMAT}")
     return manifest
 
 

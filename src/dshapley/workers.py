@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import functools
 import itertools
+import os
 import pickle
 import signal
 import sys
@@ -41,12 +42,23 @@ class Result(NamedTuple):
     controls: Floats | None = None
     """These three for the anchor; see `dshapley.draws.Anchor`."""
     seconds: float = float("nan")
+    t: int = -1
+    """The draw's number. Set where the draw is computed, checked where it is stored."""
 
 
 Task: TypeAlias = Callable[[int], Result]
 """t -> its result: a pure function, so that anyone may compute it, and again."""
 
-_MOST_LOSSES = 3
+Pool: TypeAlias = Callable[[Iterator[Any]], Generator[Result]]
+"""joblib's delayed calls -> their results in order."""
+
+_FEWEST_LOSSES, _PATIENCE = 3, 60.0
+"""A run fails after this many losses in a row, once this many seconds brought no result."""
+_LONGEST_PAUSE = 5.0
+
+_FROM_TERMINALS = [getattr(signal, n) for n in ("SIGINT", "SIGHUP") if hasattr(signal, n)]
+"""Signals that a terminal sends to all processes of a command."""
+_CAN_BLOCK = hasattr(signal, "pthread_sigmask")  # not on Windows
 
 _LARGE = 31 << 20
 """Bytes; glibc learns from arrays of up to 32 MiB."""
@@ -55,7 +67,7 @@ _LARGE = 31 << 20
 @contextlib.contextmanager
 def results(task: Task, ts: Iterable[int], n_jobs: int | None) -> Iterator[Iterator[Result]]:
     """`task(t)` for each t in order, computed ahead by workers; given up when the block ends."""
-    stream = _surviving(_Shared(task), iter(ts), n_jobs)
+    stream = _surviving(_Shared(task), ts, lambda calls: _stream(calls, n_jobs))
     with _one_blas_thread:
         try:
             yield stream
@@ -63,29 +75,24 @@ def results(task: Task, ts: Iterable[int], n_jobs: int | None) -> Iterator[Itera
             stream.close()
 
 
-def _surviving(shared: _Shared, ts: Iterator[int], n_jobs: int | None) -> Generator[Result]:
-    """The results in order; where workers are lost, what they had in hand is computed again.
+def _surviving(shared: _Shared, ts: Iterable[int], pool: Pool) -> Generator[Result]:
+    """The results in order. When workers are lost, the draws they had are computed again.
 
-    Lost is a process killed for its memory, a machine gone, data gone with it. Any other error
-    is the caller's.
+    Workers are lost when a process is killed for its memory, or a machine or its data is gone.
+    Any other error is the caller's.
     """
-    in_hand: deque[int] = deque()
-
-    def calls(again: list[int]) -> Iterator[Any]:
-        for t in itertools.chain(again, ts):
-            in_hand.append(t)
-            yield joblib.delayed(_work)(shared, t)
-
-    losses = 0
+    unfinished = _Unfinished(ts)
+    losses, last_result = 0, time.monotonic()
     while True:
-        again = list(in_hand)
-        in_hand.clear()
-        stream = _stream(calls(again), n_jobs)
+        stream: Generator[Result] | None = None
         try:
+            # Workers may be lost while they are started, too: the first calls are made here.
+            stream = pool(joblib.delayed(_work)(shared, t) for t in unfinished.ask())
             for result in stream:
-                in_hand.popleft()
-                losses = 0
+                unfinished.answered(result.t)
+                losses, last_result = 0, time.monotonic()
                 yield result
+                last_result = time.monotonic()  # what the caller did meanwhile does not count
             return
         except pickle.PicklingError as error:
             raise InputError(
@@ -97,48 +104,137 @@ def _surviving(shared: _Shared, ts: Iterator[int], n_jobs: int | None) -> Genera
                 raise
             losses += 1
             reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-            if losses == _MOST_LOSSES:
+            if losses >= _FEWEST_LOSSES and time.monotonic() - last_result > _PATIENCE:
                 raise DrawError(
                     f"the workers failed {losses} times in a row, perhaps for lack of memory; "
                     f"use fewer of them. The last time: {reason}"
                 ) from error
+            unfinished.lost()
             warn(f"workers were lost ({reason}); their draws are computed again")
         finally:
             with warnings.catch_warnings():
                 # Work ahead of a rule that then says stop is lost by intent.
                 warnings.filterwarnings("ignore", message=".*tasks", category=UserWarning)
-                stream.close()
+                if stream is not None:
+                    stream.close()
+        time.sleep(min(0.1 * 2**losses, _LONGEST_PAUSE))
+
+
+class _Unfinished:
+    """The numbers of the draws that still have no result, in order.
+
+    joblib asks from threads of its own, even those of a pool that was given up: a lock and the
+    number of the attempt keep such a thread from taking a draw away unseen.
+    """
+
+    def __init__(self, ts: Iterable[int]) -> None:
+        self._new = iter(ts)
+        self._again: deque[int] = deque()
+        self._asked: deque[int] = deque()
+        self._attempt = 0
+        self._lock = threading.Lock()
+
+    def ask(self) -> Iterator[int]:
+        """The draws to compute in this attempt: those that were lost, then new ones."""
+        return self._ask(self._attempt)
+
+    def _ask(self, attempt: int) -> Iterator[int]:
+        while True:
+            with self._lock:
+                if attempt != self._attempt:
+                    return
+                t = self._again.popleft() if self._again else next(self._new, None)
+                if t is None:
+                    return
+                self._asked.append(t)
+            yield t
+
+    def answered(self, t: int) -> None:
+        """Note the result of the draw that was asked for first."""
+        with self._lock:
+            due = self._asked.popleft()
+        if t != due:
+            raise DrawError(f"draw {t} came back where draw {due} was due: workers are out of step")
+
+    def lost(self) -> None:
+        """Note that no draw asked for will be answered any more."""
+        with self._lock:
+            self._attempt += 1
+            self._again.extendleft(reversed(self._asked))
+            self._asked.clear()
 
 
 def _is_loss(error: BaseException) -> bool:
-    """Whether workers are gone: loky's and the standard library's errors, and dask's."""
-    return isinstance(error, BrokenExecutor | asyncio.CancelledError | CancelledError) or type(
-        error
-    ).__module__.startswith("distributed")
+    """Whether workers are gone: loky's and the standard library's errors, and dask's.
+
+    joblib raises TimeoutError when a cluster has no worker for ten seconds.
+    """
+    lost = BrokenExecutor | asyncio.CancelledError | CancelledError | TimeoutError
+    return isinstance(error, lost) or type(error).__module__.startswith("distributed")
 
 
 def _stream(calls: Iterator[Any], n_jobs: int | None) -> Generator[Result]:
     backend, _ = joblib.parallel.get_active_backend()
     if backend.supports_return_generator:
-        parallel = joblib.Parallel(n_jobs=n_jobs, return_as="generator")
-        # Processes are started here, and inherit what is ignored. Ctrl-C is for this process,
-        # which ends its workers; they would only fill the screen with tracebacks.
-        with _ignoring_interrupts() if joblib.effective_n_jobs(n_jobs) > 1 else nullcontext():
+        parallel = joblib.Parallel(n_jobs=n_jobs, return_as="generator", **_start_of(backend))
+        # Processes are started here, and inherit what is blocked. Ctrl-C and a terminal that is
+        # closed are for this process, which ends its workers; they would only fill the screen
+        # with tracebacks.
+        with _interrupts_later() if joblib.effective_n_jobs(n_jobs) > 1 else nullcontext():
             stream: Generator[Result] = parallel(calls)
         return stream
     return _in_rounds(calls, n_jobs)
 
 
+def _start_of(backend: Any) -> dict[str, Any]:
+    """How worker processes begin, for the backend that starts some of its own."""
+    if type(backend).__name__ != "LokyBackend":
+        return {}
+    return {"initializer": _begin_worker, "initargs": (os.getpid(),)}
+
+
+@functools.cache
+def _begin_worker(parent: int) -> None:
+    """Ignore a terminal's signals in this worker process, and end it when its parent is gone.
+
+    A killed parent cannot end its workers, and nothing else would: they wait for work on a pipe
+    that each of them holds open itself.
+    """
+    for number in _FROM_TERMINALS:
+        signal.signal(number, signal.SIG_IGN)
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="dshapley-parent", daemon=True).start()
+
+
 @contextlib.contextmanager
-def _ignoring_interrupts() -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():
+def _interrupts_later() -> Iterator[None]:
+    """Hold back the signals of a terminal, from new processes for ever, from this one until after.
+
+    Blocked signals stay blocked in processes that are started. In this one another thread may take
+    a signal, whose handler runs here all the same: it is only noted, and raised again afterwards.
+    """
+    if threading.current_thread() is not threading.main_thread() or not _CAN_BLOCK:
         yield  # only the main thread may say what a signal does
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    received: list[int] = []
+    before = {number: signal.getsignal(number) for number in _FROM_TERMINALS}
+    held = {number: handler for number, handler in before.items() if callable(handler)}
+    for number in held:
+        signal.signal(number, lambda number, frame: received.append(number))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _FROM_TERMINALS)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for number, handler in held.items():
+            signal.signal(number, handler)
+        for number in received:
+            signal.raise_signal(number)
 
 
 def _in_rounds(calls: Iterator[Any], n_jobs: int | None) -> Generator[Result]:
@@ -165,7 +261,7 @@ def _work(shared: _Shared, t: int) -> Result:
     with _one_blas_thread:
         started = time.perf_counter()
         result = shared.task(t)
-        return result._replace(seconds=time.perf_counter() - started)
+        return result._replace(t=t, seconds=time.perf_counter() - started)
 
 
 @functools.cache

@@ -11,8 +11,8 @@ from typing import Any
 import dshapley
 from dshapley.experiments import experiment
 from dshapley.experiments.work import Claim, Rows, Work
+from dshapley.files import write_atomically
 from dshapley.plots import new_figure
-from dshapley.store import write_atomically
 
 __all__ = ["Reproduced", "reproduce"]
 

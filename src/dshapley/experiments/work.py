@@ -14,8 +14,8 @@ import numpy as np
 from scipy import stats
 
 from dshapley.errors import InputError
+from dshapley.files import write_atomically
 from dshapley.points import Floats
-from dshapley.store import write_atomically
 
 __all__ = ["SCALES", "Claim", "Rows", "Scale", "Work"]
 

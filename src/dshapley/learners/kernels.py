@@ -34,10 +34,11 @@ def literal(function: F) -> F:
 def _reporting(function: F, compiled: Any) -> F:
     @wraps(function)
     def call(*args: Any) -> Any:
-        known, start = len(compiled.overloads), time.perf_counter()
+        known, missed, start = len(compiled.overloads), _missed(compiled), time.perf_counter()
         result = compiled(*args)
         seconds = time.perf_counter() - start
-        if len(compiled.overloads) > known and seconds > _LONG:
+        new = len(compiled.overloads) > known and _missed(compiled) > missed
+        if new and seconds > _LONG:
             print(
                 f"dshapley: compiled {function.__name__} in {seconds:.1f} s; from now on it is "
                 "taken from numba's cache",
@@ -46,6 +47,11 @@ def _reporting(function: F, compiled: Any) -> F:
         return result
 
     return call  # type: ignore[return-value]
+
+
+def _missed(compiled: Any) -> int:
+    """How many signatures were compiled, not read from the cache."""
+    return len(compiled._cache_misses)
 
 
 def inlined(function: F) -> F:

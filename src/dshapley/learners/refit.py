@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dshapley.errors import FitError, InputError
+from dshapley.errors import FitError, InputError, is_whole
 from dshapley.learners.protocol import Query
 from dshapley.points import Array, Bundles, Floats, Points
 
@@ -83,8 +83,8 @@ class Refit:
 
 def check_min_rows(min_rows: int) -> None:
     """Raise an InputError where there is no such number of rows."""
-    if min_rows < 1:
-        raise InputError(f"min_rows = {min_rows}: it is 1 or more")
+    if not is_whole(min_rows, least=1):
+        raise InputError(f"min_rows = {min_rows!r}: it is a whole number, 1 or more")
 
 
 def described(estimator: Any) -> dict[str, Any]:

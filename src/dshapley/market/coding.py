@@ -112,5 +112,7 @@ def coded(table: pd.DataFrame, coding: Mapping[str, Any]) -> Points:
             for value in column["values"]:
                 found[f"{name}={value}"] = (text == value).astype(float)
             found[f"{name}=(other)"] = (~text.isin(column["values"])).astype(float)
+    if coding["task"] == "regression" and not is_number(y):
+        raise InputError(f"the target {y.name!r} holds text: regression needs numbers")
     labels = y.astype(float) if coding["task"] == "regression" else y.map(str)
     return Points(pd.DataFrame(found, index=table.index), labels)

@@ -9,7 +9,7 @@ import typer
 
 import dshapley.options as options
 from dshapley.console import check_top, console, for_people, notice, write_table
-from dshapley.errors import InputError
+from dshapley.errors import MOST_M, InputError
 
 __all__ = ["add_market"]
 
@@ -22,17 +22,24 @@ def add_market(app: typer.Typer) -> None:
 
 def price(
     folder: Annotated[Path, typer.Argument(help="A run folder.", metavar="DIR")],
-    rate: Annotated[float | None, typer.Option(help="Money for a value of 1.")] = None,
-    budget: Annotated[
-        float | None, typer.Option(help="Instead: what the whole list is to cost.")
+    rate: Annotated[
+        float | None, typer.Option(max=options.MOST_MONEY, help="Money for a value of 1.")
     ] = None,
-    floor: Annotated[float, typer.Option(help="No price is below this.")] = 0.0,
+    budget: Annotated[
+        float | None,
+        typer.Option(max=options.MOST_MONEY, help="Instead: what the whole list is to cost."),
+    ] = None,
+    floor: Annotated[
+        float, typer.Option(max=options.MOST_MONEY, help="No price is below this.")
+    ] = 0.0,
     no_floor: Annotated[
         bool, typer.Option("--no-floor", help="Negative values have negative prices.")
     ] = False,
     m: Annotated[
         list[int] | None,
-        typer.Option("--m", help="A data set size of buyers; may be repeated; else the run's."),
+        typer.Option(
+            "--m", max=MOST_M, help="A data set size of buyers; may be repeated; else the run's."
+        ),
     ] = None,
     split: Annotated[
         Path | None,
@@ -42,6 +49,7 @@ def price(
         list[str] | None,
         typer.Option(help="A column of the table to show on the list; may be repeated."),
     ] = None,
+    source: options.Source = None,
     out: Annotated[Path | None, typer.Option(help="The folder for the price list.")] = None,
     top: options.Top = 10,
 ) -> None:
@@ -54,9 +62,9 @@ def price(
         check_top(top)
         prices = priced(
             folder, m=m or [], rate=rate, budget=budget, floor=None if no_floor else floor,
-            details=details or [],
+            details=details or [], source=source,
         )  # fmt: skip
-        parted = None if split is None else splitted(folder, split)
+        parted = None if split is None else splitted(folder, split, source=source)
         if out is not None:
             prices.save(out)
         print_prices(console(), prices, top=top)
@@ -78,8 +86,10 @@ def publish(
     ] = None,
     drop: options.Drop = None,
     task: options.TaskName = "auto",
-    projections: Annotated[int, typer.Option(help="How many random directions.")] = 100,
-    label_cost: Annotated[float, typer.Option(help="How far apart two classes are.")] = 1.0,
+    projections: Annotated[int, typer.Option(max=10_000, help="How many random directions.")] = 100,
+    label_cost: Annotated[
+        float, typer.Option(max=1e6, help="How far apart two classes are.")
+    ] = 1.0,
     seed: options.Seed = 0,
     out: Annotated[Path | None, typer.Option(help="The .json file for the summary.")] = None,
 ) -> None:
@@ -117,9 +127,12 @@ def match(
         str | None, typer.Option(help="The column to predict; else the seller's.")
     ] = None,
     lipschitz: Annotated[
-        float | None, typer.Option(help="L of beta(k) = L / k, U's Lipschitz stability.")
+        float | None,
+        typer.Option(max=1e100, help="L of beta(k) = L / k, U's Lipschitz stability."),
     ] = None,
-    m: Annotated[int | None, typer.Option("--m", help="The buyer's data set size.")] = None,
+    m: Annotated[
+        int | None, typer.Option("--m", max=MOST_M, help="The buyer's data set size.")
+    ] = None,
     prices: Annotated[
         Path | None, typer.Option(help="A price list: how far its prices may be off.")
     ] = None,
@@ -156,7 +169,9 @@ def check(
     way: Annotated[
         str, typer.Option(help="permutations (TMC-Shapley), or subsets: the same values sooner.")
     ] = "permutations",
-    draws: Annotated[int, typer.Option(help="How many permutations or subsets.")] = 100,
+    draws: Annotated[
+        int, typer.Option(max=options.MOST_DRAWS, help="How many permutations or subsets.")
+    ] = 100,
     tolerance: Annotated[float, typer.Option(help="Where TMC-Shapley cuts a permutation.")] = 0.01,
     seed: options.Seed = 0,
     jobs: options.Jobs = -1,

@@ -12,15 +12,18 @@ import hashlib
 import io
 import json
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import numpy as np
 
+from dshapley.documents import FormatError, Plain, read_document
 from dshapley.errors import InputError
-from dshapley.store import write_atomically
+from dshapley.files import write_atomically, write_csv
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,8 +34,6 @@ COLUMNS = (
     "id", "m", "rows", "value", "stderr", "low", "high", "price", "price_low", "price_high",
 )  # fmt: skip
 _FORMAT = 1
-_KINDS = {"checksum": str, "m": list, "offered": int, "totals": list, "potential": dict}
-"""What terms must hold for a list to be read at all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +85,7 @@ class PriceList:
             raise InputError(f"{folder} is not empty and holds no price list: name a new folder")
         folder.mkdir(parents=True, exist_ok=True)
         frame, text = self.frame, json.dumps(self.terms, indent=1, allow_nan=False) + "\n"
-        write_atomically(folder / "prices.csv", lambda f: frame.to_csv(f, index=False))
+        write_csv(frame, folder / "prices.csv")
         write_atomically(folder / "prices.parquet", lambda f: frame.to_parquet(f, index=False))
         # Last: rows without their terms are refused, whenever this was stopped.
         write_atomically(folder / "terms.json", lambda f: f.write(text.encode()))
@@ -118,21 +119,68 @@ def load_prices(folder: str | Path) -> PriceList:
     return PriceList(frames[0][1], terms)
 
 
+class _Total(msgspec.Struct):
+    """What all points are worth and cost, for one size."""
+
+    m: Annotated[int, msgspec.Meta(ge=1)]
+    extrapolated: bool
+    draws: int
+    errors: str
+    rate: float
+    rate_low: float
+    rate_high: float
+    value: float
+    stderr: float | None
+    low: float | None
+    high: float | None
+    price: float
+    price_low: float | None
+    price_high: float | None
+    raised: int
+    raised_by: float
+    largest_error: float | None
+    error_of_differences: float | None
+    reliability: Annotated[float, msgspec.Meta(ge=0, le=1)] | None
+
+
+class _Pricing(msgspec.Struct):
+    rate: float | None
+    budget: float | None
+    floor: float | None
+    rule: str
+
+
+class _Terms(msgspec.Struct):
+    """What terms.json must hold for a list to be read."""
+
+    format: int
+    checksum: str
+    dshapley: str
+    method: str
+    potential: dict[str, Plain]
+    metric: Plain
+    empty: Plain
+    model: str | None
+    target: str | None
+    task: str | None
+    m: Annotated[list[Annotated[int, msgspec.Meta(ge=1)]], msgspec.Meta(min_length=1)]
+    offered: Annotated[int, msgspec.Meta(ge=1)]
+    confidence: Annotated[float, msgspec.Meta(gt=0, lt=1)]
+    pricing: _Pricing
+    totals: list[_Total]
+
+
 def _terms(path: Path) -> dict[str, Any]:
-    if not path.is_file():
+    if not os.path.lexists(path):
         raise InputError(f"{path.parent} holds no price list (no terms.json)")
     try:
-        terms: dict[str, Any] = json.loads(path.read_text())
-        number, kept = terms["format"], {name: terms[name] for name in _KINDS}
-        for name, kind in _KINDS.items():
-            if not isinstance(kept[name], kind):
-                raise ValueError(f"{name} is {kept[name]!r}")
-        if not all(isinstance(size, int) for size in terms["m"]):
-            raise ValueError(f"m is {terms['m']!r}")
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        terms = read_document(path, _Terms, format_number=_FORMAT)
+        if [total["m"] for total in terms["totals"]] != terms["m"]:
+            raise ValueError("the totals are for other m than the prices")
+    except FormatError as error:
+        raise InputError(f"{path} has {error}; this dshapley reads {_FORMAT}") from None
+    except ValueError as error:
         raise InputError(f"{path} is damaged ({error}): ask the seller for it again") from None
-    if number != _FORMAT:
-        raise InputError(f"{path} has format {number}; this dshapley reads {_FORMAT}")
     return terms
 
 

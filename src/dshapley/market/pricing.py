@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dshapley.errors import InputError, is_whole, warn
+from dshapley.errors import MOST_M, InputError, is_whole, warn
 from dshapley.market.prices import COLUMNS, PriceList, sealed
 from dshapley.market.rates import Prices, plain, prices_at
 from dshapley.profile import extrapolate
@@ -124,8 +124,8 @@ def _check_pricing(rate: float | None, budget: float | None, floor: float | None
             "of the two"
         )
     for name, number in (("rate", rate), ("budget", budget)):
-        if number is not None and not 0 < number < math.inf:
-            raise InputError(f"{name} = {number}: it is an amount of money above 0")
+        if number is not None and not _LEAST_MONEY <= number < math.inf:
+            raise InputError(f"{name} = {number}: it is an amount of money, {_LEAST_MONEY} or more")
     if floor is not None and not 0 <= floor < math.inf:
         raise InputError(f"floor = {floor}: the lowest price is 0 or more; None for no floor")
 
@@ -147,8 +147,8 @@ def _check_ids(valuation: Valuation) -> None:
 def _sizes(valuation: Valuation, m: int | Sequence[int] | None) -> list[int]:
     asked = [valuation.m] if m is None else list(m) if isinstance(m, Sequence) else [m]
     for size in asked:
-        if not is_whole(size, least=1):
-            raise InputError(f"m = {size}: a data set size is a whole number, 1 or more")
+        if not is_whole(size, least=1, most=MOST_M):
+            raise InputError(f"m = {size}: a data set size is a whole number from 1 to {MOST_M:,}")
     if not asked or len(set(asked)) < len(asked):
         raise InputError("m: give each data set size once")
     return [int(size) for size in asked]
@@ -178,6 +178,9 @@ def _rule(budget: float | None, floor: float | None) -> str:
         return f"price = value * {rate}; negative values have negative prices"
     return f"price = value * {rate}; never below the floor, which negative values cost"
 
+
+_LEAST_MONEY = 1e-9
+"""Beyond it, digits are lost when prices are printed."""
 
 _POTENTIAL = ("metric", "metric.score", "test", "empty", "min_rows", "path", "potential", "mean of")
 

@@ -20,7 +20,7 @@ from dshapley.metrics import METRICS
 from dshapley.models import MODELS, model_from_name
 from dshapley.points import Bundles, Points
 from dshapley.potentials import potential
-from dshapley.predict import valued_rows
+from dshapley.predict import run_tables
 from dshapley.runs import METHOD
 from dshapley.store import load
 from dshapley.tables import prepare, read_table, task_of
@@ -33,24 +33,31 @@ __all__ = ["checked", "matched", "priced", "split"]
 
 
 def priced(
-    folder: Path, *, m: Sequence[int], details: Sequence[str] = (), **pricing: Any
+    folder: Path,
+    *,
+    m: Sequence[int],
+    details: Sequence[str] = (),
+    source: Path | None = None,
+    **pricing: Any,
 ) -> PriceList:
     """The price list of a run of `dshapley value`, with these columns of its table if asked."""
     valuation = _valuation(folder)
     if valuation.about.get("p", 1) != 1:
         warn(f"{folder}: only the rows that were measured are priced, not those predicted")
-    shown = _details(folder, valuation, details) if details else None
+    shown = _details(folder, valuation, details, source) if details else None
     return price_list(valuation, m=list(m) or None, details=shown, **pricing)
 
 
-def _details(folder: Path, valuation: Valuation, columns: Sequence[str]) -> pd.DataFrame:
+def _details(
+    folder: Path, valuation: Valuation, columns: Sequence[str], source: Path | None
+) -> pd.DataFrame:
     """Columns of the table that the priced rows are from, in their order."""
-    about = valuation.about
-    if about.get("group") is not None:
+    tables = run_tables(folder, valuation.about, source=source)
+    name_column = tables.asked.id
+    if tables.asked.group is not None:
         raise InputError(f"--details: {folder} holds bundles, and a bundle is many rows")
-    valued_rows(folder, about)  # an error where the table is not what it was
-    names_in = [] if about["id"] is None else [about["id"]]
-    table = read_table(about["points_table"] or about["table"], text=names_in)
+    tables.valued()  # an error where the table is not what it was
+    table = read_table(tables.of_rows, text=[name_column])
     for name in columns:
         if list(columns).count(name) > 1:
             raise InputError(f"--details {name}: once is enough")
@@ -58,7 +65,7 @@ def _details(folder: Path, valuation: Valuation, columns: Sequence[str]) -> pd.D
             raise InputError(
                 f"--details: the table has no column {name!r}; {nearest(name, table.columns)}"
             )
-    names = table.index if about["id"] is None else table[about["id"]]
+    names = table.index if name_column is None else table[name_column]
     by_name = table[list(columns)].set_axis(names.astype(str))
     ids = [str(name) for name in valuation.ids]
     if by_name.index[by_name.index.isin(ids)].has_duplicates:
@@ -66,22 +73,22 @@ def _details(folder: Path, valuation: Valuation, columns: Sequence[str]) -> pd.D
     return by_name.loc[ids]
 
 
-def split(folder: Path, rows: Path) -> Splitting:
+def split(folder: Path, rows: Path, *, source: Path | None = None) -> Splitting:
     """Bundles of one run beside their rows, valued in another.
 
     Which row is in which bundle is read from the table of the first run.
     """
     whole, parts = _valuation(folder), _valuation(rows)
-    about = whole.about
-    if about.get("group") is None:
+    tables = run_tables(folder, whole.about, source=source)
+    if tables.asked.group is None:
         raise InputError(f"{folder} holds no bundles: value them with --group COLUMN")
     for name in ("database", "test"):
-        if about.get(name) != parts.about.get(name):
+        if whole.about.get(name) != parts.about.get(name):
             raise InputError(
                 f"{rows} was valued with another {name} than {folder}: repeat its command without "
-                f"--group and with --drop {about['group']}"
+                f"--group and with --drop {tables.asked.group}"
             )
-    bundles = valued_rows(folder, about)
+    bundles = tables.valued()
     assert isinstance(bundles, Bundles)
     if not np.array_equal(bundles.points.ids.astype(str), parts.ids.astype(str)):
         raise InputError(f"{rows} holds values of other rows than those of {folder}'s bundles")

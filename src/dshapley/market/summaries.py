@@ -11,16 +11,19 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
+import msgspec
 import numpy as np
 
+from dshapley.documents import read_document
 from dshapley.errors import InputError, is_whole, nearest
+from dshapley.files import write_atomically
 from dshapley.points import Array, Floats, Points, as_points
-from dshapley.store import write_atomically
 
 __all__ = ["LEAST_ROWS", "Summary", "coarser", "load_summary", "summary"]
 
@@ -32,6 +35,8 @@ _SPLITS = 100
 _MOST_SPLIT = 5000
 """Rows that are split into halves to see what chance alone does."""
 _FORMAT = 1
+_LARGEST = 1e50
+"""Of the numbers in a summary, and of the least scale's inverse: so that no distance overflows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,28 +93,76 @@ class Summary:
         write_atomically(path, lambda file: file.write(text.encode()))
 
 
+_Number = Annotated[float, msgspec.Meta(ge=-_LARGEST, le=_LARGEST)]
+_Scale = Annotated[float, msgspec.Meta(ge=1 / _LARGEST, le=_LARGEST)]
+
+
+class _Column(msgspec.Struct):
+    """How a column of a table was coded: a number by its median, text by its values."""
+
+    name: str
+    median: _Number | msgspec.UnsetType = msgspec.UNSET
+    values: Annotated[list[str], msgspec.Meta(max_length=100)] | msgspec.UnsetType = msgspec.UNSET
+
+
+class _Coding(msgspec.Struct):
+    target: str
+    task: Literal["classification", "regression"]
+    columns: list[_Column]
+
+
+class _Summary(msgspec.Struct, forbid_unknown_fields=True):
+    """What a summary's file must hold."""
+
+    format: int
+    columns: Annotated[list[str], msgspec.Meta(min_length=1)]
+    rows: Annotated[int, msgspec.Meta(ge=1)]
+    mean: list[_Number]
+    scale: list[_Scale]
+    classes: list[str] | None
+    label: tuple[_Number, _Scale]
+    label_cost: Annotated[float, msgspec.Meta(ge=0, le=_LARGEST)]
+    seed: Annotated[int, msgspec.Meta(ge=0)]
+    means: Annotated[list[list[_Number]], msgspec.Meta(min_length=1, max_length=10_000)]
+    noise: dict[str, tuple[_Number, _Number]]
+    own_mean: list[_Number]
+    coding: _Coding | None
+
+
 def load_summary(path: str | Path) -> Summary:
     """A summary from its file."""
     path = Path(path)
-    if not path.is_file():
+    if not os.path.lexists(path):
         raise InputError(f"{path}: no such file")
     try:
-        raw = json.loads(path.read_text())
-        if raw.pop("format") != _FORMAT:
-            raise ValueError("another format")
+        raw = read_document(path, _Summary, format_number=_FORMAT)
+        del raw["format"]
+        _check_parts(raw)
         for name in ("mean", "scale", "means", "own_mean"):
             raw[name] = np.array(raw[name], dtype=np.float64)
-            if not np.isfinite(raw[name]).all():
-                raise ValueError(f"{name} holds no numbers")
         raw["noise"] = {int(n): (float(a), float(b)) for n, (a, b) in raw["noise"].items()}
         raw["columns"], raw["label"] = tuple(raw["columns"]), tuple(raw["label"])
         raw["classes"] = None if raw["classes"] is None else tuple(raw["classes"])
-        found = Summary(**raw)
-        if len(found.mean) != len(found.columns) or found.means.ndim != 2 or found.rows < 1:
-            raise ValueError("its parts do not fit together")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{path} is no summary made by dshapley publish: {error}") from None
-    return found
+    except ValueError as error:  # FormatError among them
+        raise InputError(f"{path} is not a summary made by dshapley publish: {error}") from None
+    return Summary(**raw)
+
+
+def _check_parts(raw: Mapping[str, Any]) -> None:
+    """Refuse parts that do not fit together."""
+    parts = {len(row) for row in raw["means"]}
+    n_parts = max(parts)
+    sizes = [2**i for i in range(1, n_parts.bit_length())]
+    columns = [] if raw["coding"] is None else raw["coding"]["columns"]
+    if not (
+        len(raw["columns"]) == len(raw["mean"]) == len(raw["scale"]) == len(raw["own_mean"])
+        and parts == {n_parts}
+        and n_parts >= 2
+        and n_parts & (n_parts - 1) == 0
+        and set(raw["noise"]) == {str(size) for size in sizes}
+        and all(("median" in column) != ("values" in column) for column in columns)
+    ):
+        raise ValueError("its parts do not fit together")
 
 
 def summary(
@@ -160,8 +213,10 @@ def summary(
             raise InputError(f"n_projections = {n_projections}: it is a whole number above 0")
         if not is_whole(seed, least=0):
             raise InputError(f"seed = {seed}: a seed is a whole number, 0 or more")
-        if not 0 <= label_cost < math.inf:
-            raise InputError(f"label_cost = {label_cost}: a distance is a number, 0 or more")
+        if not 0 <= label_cost <= _LARGEST:
+            raise InputError(
+                f"label_cost = {label_cost}: a distance is a number from 0 to {_LARGEST:g}"
+            )
         mean, scale = _moments(X)
         classes, label = _label_rule(points.y, number)
         rule = (tuple(points.columns), mean, scale, classes, label, float(label_cost), int(seed))
@@ -190,6 +245,8 @@ def _numbers(points: Points) -> Floats:
         raise InputError("points: a summary is of numbers; encode text columns first") from None
     if not np.isfinite(X).all():
         raise InputError("points: a value is missing or infinite; fill it in or drop the row")
+    if np.abs(X).max(initial=0.0) > _LARGEST:
+        raise InputError(f"points: a number is beyond {_LARGEST:g}; give the column another unit")
     return X
 
 
@@ -197,7 +254,7 @@ def _moments(X: Floats) -> tuple[Floats, Floats]:
     """What columns are centred on and divided by; 0 and 1 for those of only 0 and 1."""
     truth = ((X == 0) | (X == 1)).all(axis=0)
     spread = X.std(axis=0)
-    scale = np.where(truth | (spread == 0), 1.0, spread)
+    scale = np.where(truth | (spread < 1 / _LARGEST), 1.0, spread)
     return np.where(truth, 0.0, X.mean(axis=0)), scale
 
 
@@ -211,7 +268,10 @@ def _label_rule(
         number = y.dtype.kind in "iuf" and len(np.unique(y)) > _MOST_CLASSES
     if number:
         y = y.astype(np.float64)
-        return (), (float(y.mean()), float(y.std()) or 1.0)
+        if not np.abs(y).max() <= _LARGEST:
+            raise InputError(f"points: a label is beyond {_LARGEST:g}; give it another unit")
+        spread = float(y.std())
+        return (), (float(y.mean()), spread if spread >= 1 / _LARGEST else 1.0)
     names, counts = np.unique(y, return_counts=True)
     rare = names[counts < LEAST_ROWS]
     if len(rare):
