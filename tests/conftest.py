@@ -13,9 +13,14 @@ import dshapley as ds
 _state = tempfile.TemporaryDirectory(prefix="dshapley-tests-")
 os.environ["XDG_STATE_HOME"] = _state.name
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # A shell's background job ignores Ctrl-C, and so would all that these tests start.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell's background job ignores Ctrl-C, and nohup the end of a terminal; what these tests start
+# would ignore them too.
+for _number, _handler in (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGHUP, signal.SIG_DFL),
+):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, _handler)
 
 
 def labelled(n, d=3, *, seed=0, classes=2):

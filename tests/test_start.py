@@ -44,6 +44,21 @@ def wait_for(condition, seconds=90):
         time.sleep(0.05)
 
 
+def still_running(processes, seconds=20):
+    """Those that have not ended by then; a machine whose init reaps nobody keeps the others' names."""
+    until = time.monotonic() + seconds
+    while (alive := [p for p in processes if _is_running(p)]) and time.monotonic() < until:
+        time.sleep(0.05)
+    return alive
+
+
+def _is_running(process):
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 def has_draws(folder):
     return lambda: any((folder / "draws").glob("*.npz"))
 
@@ -61,9 +76,8 @@ def test_a_signal_keeps_finished_draws_and_ends_the_workers(tmp_path, table, num
     assert process.returncode == code
     assert "Traceback" not in errors
     assert re.search(rf"\b{len(ds.load(out))} draws? (is|are) kept", errors)
-    gone, alive = psutil.wait_procs(children, timeout=20)
-    assert gone
-    assert not alive
+    assert len(children) >= 2
+    assert not still_running(children)
 
 
 def test_a_terminal_that_is_closed_ends_all_without_a_traceback(tmp_path, table):
@@ -84,9 +98,8 @@ def test_workers_end_when_their_parent_is_killed(tmp_path, table):
     children = psutil.Process(process.pid).children(recursive=True)
     process.kill()
     process.wait()
-    gone, alive = psutil.wait_procs(children, timeout=20)
-    assert len(gone) >= 2
-    assert not alive
+    assert len(children) >= 2
+    assert not still_running(children)
     process.stdout.close()
     process.stderr.close()
 

@@ -140,7 +140,7 @@ def test_nothing_is_stored_under_another_number(tmp_path, database, offered, mon
 
     @contextlib.contextmanager
     def skipping(task, ts, n_jobs):
-        yield (task(t)._replace(t=t) for t in ts if t != 7)
+        yield (task(t)._replace(t=t, seconds=0.0) for t in ts if t != 7)
 
     monkeypatch.setattr(runs, "results", skipping)
     U, design = ds.MeanPotential(database), ds.Design(database, m=8)
@@ -213,11 +213,15 @@ def slow():
 
 def worker_processes():
     """Those of loky below this process; not the trackers of its files."""
-    return [
-        child.pid
-        for child in psutil.Process().children()
-        if "loky" in " ".join(child.cmdline()) and "tracker" not in " ".join(child.cmdline())
-    ]
+    return [child.pid for child in psutil.Process().children() if _is_worker(child)]
+
+
+def _is_worker(child):
+    try:
+        command = " ".join(child.cmdline())
+    except psutil.NoSuchProcess:  # killed, and perhaps not yet waited for
+        return False
+    return "loky" in command and "tracker" not in command
 
 
 def same(a, b):
