@@ -45,7 +45,7 @@ def wait_for(condition, seconds=90):
 
 
 def still_running(processes, seconds=20):
-    """Those that have not ended by then; a machine whose init reaps nobody keeps the others' names."""
+    """Those that have not ended by then. Where init reaps nobody, the others stay as zombies."""
     until = time.monotonic() + seconds
     while (alive := [p for p in processes if _is_running(p)]) and time.monotonic() < until:
         time.sleep(0.05)
