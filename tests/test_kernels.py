@@ -3,6 +3,7 @@
 import re
 import sys
 import time
+from types import SimpleNamespace
 
 import numba
 import numpy as np
@@ -28,9 +29,10 @@ def slow(monkeypatch):
             if not run.overloads:
                 time.sleep(0.02)
                 run.overloads["new"] = options
+                run.stats.cache_misses["new"] = 1
             return function(*args)
 
-        run.overloads = {}
+        run.overloads, run.stats = {}, SimpleNamespace(cache_misses={})
         return run
 
     monkeypatch.setattr(kernels, "_compiled", compiled)
@@ -67,6 +69,14 @@ def test_each_kernel_tells_for_itself(slow, monkeypatch, capsys):
     for _ in range(2):
         kernels.kernel(add_up)(np.ones(1), np.zeros(1))
     assert capsys.readouterr().err.count("compiled add_up") == 2
+
+
+def test_a_loop_from_the_cache_is_not_reported(slow, monkeypatch, capsys):
+    kernel = kernels.kernel(add_up)
+    monkeypatch.setattr(kernels, "_LONG", -1.0)
+    monkeypatch.setattr(kernels, "_missed", lambda compiled: 0)
+    kernel(np.ones(1), np.zeros(1))
+    assert capsys.readouterr().err == ""
 
 
 def test_a_second_is_long():

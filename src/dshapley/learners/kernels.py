@@ -51,7 +51,7 @@ def _reporting(function: F, compiled: Any) -> F:
 
 def _missed(compiled: Any) -> int:
     """How many signatures were compiled, not read from the cache."""
-    return len(compiled._cache_misses)
+    return len(compiled.stats.cache_misses)
 
 
 def inlined(function: F) -> F:
