@@ -11,6 +11,7 @@ import time
 from collections import deque
 from concurrent.futures import BrokenExecutor
 
+import joblib
 import numpy as np
 import psutil
 import pytest
@@ -164,7 +165,12 @@ def test_losses_in_a_row_end_a_run_only_after_a_while(monkeypatch):
 
 
 class Killer(threading.Thread):
-    """Kills all that `victims()` names, again and again, at random moments."""
+    """Kills all that `victims()` names, a few times, at random moments.
+
+    A few: a machine on which workers take longer to start than they are let live never ends.
+    """
+
+    rounds = 6
 
     def __init__(self, victims, seed, shortest, longest):
         super().__init__(daemon=True)
@@ -180,14 +186,16 @@ class Killer(threading.Thread):
         self.join()
 
     def run(self):
-        while not self.over.wait(self.rng.uniform(*self.between)):
-            pids = self.victims()
-            for pid in pids:
+        left = self.rounds
+        while left and not self.over.wait(self.rng.uniform(*self.between)):
+            before = self.kills
+            for pid in self.victims():
                 try:
                     os.kill(pid, signal.SIGKILL)
                 except ProcessLookupError:
                     continue
                 self.kills += 1
+            left -= self.kills > before
 
 
 class Slow:
@@ -239,26 +247,62 @@ def test_all_loky_workers_killed_again_and_again(tmp_path, slow):
     assert same(ds.load(tmp_path / "run"), alone)
 
 
+@pytest.fixture
+def cluster():
+    distributed = pytest.importorskip("dask.distributed")
+    import dask
+
+    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    # By default a cluster gives up on a worker that happens to be away after fifteen seconds.
+    with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}),
+        distributed.LocalCluster(n_workers=2, **options) as cluster,
+        distributed.Client(cluster),
+        joblib.parallel_config("dask", wait_for_workers_timeout=20),
+    ):
+        yield cluster
+
+
 @pytest.mark.real
 @pytest.mark.filterwarnings("ignore:workers were lost")
-def test_all_dask_workers_killed_again_and_again(tmp_path, slow):
-    distributed = pytest.importorskip("dask.distributed")
-    import joblib
+def test_all_dask_workers_killed_again_and_again(tmp_path, slow, cluster):
+    with joblib.parallel_config("threading", n_jobs=1):
+        alone = ds.run(*slow, until=300)
 
-    alone = ds.run(*slow, until=500)
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
-        ) as cluster,
-        distributed.Client(cluster),
-        joblib.parallel_config("dask"),
-    ):
+    def of_cluster():
+        return [w.pid for nanny in cluster.workers.values() if (w := nanny.process) and w.pid]
 
-        def of_cluster():
-            return [w.pid for nanny in cluster.workers.values() if (w := nanny.process) and w.pid]
-
-        with Killer(of_cluster, 2, 0.3, 1.5) as killer:
-            survived = ds.run(*slow, until=500, store=tmp_path / "run")
+    with Killer(of_cluster, 2, 0.3, 1.5) as killer:
+        survived = ds.run(*slow, until=300, store=tmp_path / "run")
     assert killer.kills >= 4
     assert same(survived, alone)
     assert same(ds.load(tmp_path / "run"), alone)
+
+
+@pytest.mark.real
+def test_a_cluster_without_workers_ends_the_run(slow, cluster, monkeypatch):
+    """It would wait for ever; what it did until then is kept by the caller's store."""
+    monkeypatch.setattr(workers, "_PATIENCE", 2.0)
+    monkeypatch.setattr(workers, "_LOOK", 0.5)
+    gone = threading.Timer(2.0, lambda: cluster.scale(0))
+    gone.start()
+    with (
+        joblib.parallel_config("dask", wait_for_workers_timeout=1),
+        pytest.warns(ds.errors.DShapleyWarning, match="workers were lost"),
+        pytest.raises(ds.DrawError, match="the workers failed"),
+    ):
+        ds.run(*slow, until=10**6)
+    gone.join()
+
+
+@pytest.mark.real
+@pytest.mark.filterwarnings("ignore:workers were lost")
+def test_a_scheduler_that_is_gone_ends_the_run(slow, cluster):
+    from dask.distributed import default_client
+
+    client = default_client()
+    gone = threading.Timer(2.0, lambda: client.close(timeout=5))
+    gone.start()
+    with pytest.raises(ds.DrawError, match="the connection to the dask scheduler is lost"):
+        ds.run(*slow, until=10**6)
+    gone.join()

@@ -55,6 +55,8 @@ Pool: TypeAlias = Callable[[Iterator[Any]], Generator[Result]]
 _FEWEST_LOSSES, _PATIENCE = 3, 60.0
 """A run fails after this many losses in a row, once this many seconds brought no result."""
 _LONGEST_PAUSE = 5.0
+_LOOK = 2.0
+"""Seconds between two looks at which workers a cluster has."""
 
 _FROM_TERMINALS = [getattr(signal, n) for n in ("SIGINT", "SIGHUP") if hasattr(signal, n)]
 """Signals that a terminal sends to all processes of a command."""
@@ -176,6 +178,8 @@ def _is_loss(error: BaseException) -> bool:
 def _stream(calls: Iterator[Any], n_jobs: int | None) -> Generator[Result]:
     backend, _ = joblib.parallel.get_active_backend()
     if backend.supports_return_generator:
+        if hasattr(backend, "client"):
+            return _on_cluster(calls, n_jobs, backend)
         parallel = joblib.Parallel(n_jobs=n_jobs, return_as="generator", **_start_of(backend))
         # Processes are started here, and inherit what is blocked. Ctrl-C and a terminal that is
         # closed are for this process, which ends its workers; they would only fill the screen
@@ -184,6 +188,44 @@ def _stream(calls: Iterator[Any], n_jobs: int | None) -> Generator[Result]:
             stream: Generator[Result] = parallel(calls)
         return stream
     return _in_rounds(calls, n_jobs)
+
+
+def _on_cluster(calls: Iterator[Any], n_jobs: int | None, backend: Any) -> Generator[Result]:
+    """The same on dask, which waits for workers, and for its scheduler, forever.
+
+    A cluster that loses its workers too often stops starting new ones. After a while without any,
+    waiting ends with an error, which counts as a loss of workers like any other.
+    """
+    if backend.client.status in ("closing", "closed"):
+        raise DrawError(
+            "the connection to the dask scheduler is lost: start the scheduler, then run the same "
+            "command again to resume"
+        )
+    parallel = joblib.Parallel(n_jobs=n_jobs, return_as="generator")
+    stream: Generator[Result] = parallel(calls)
+    over, gone = threading.Event(), threading.Event()
+
+    def watch() -> None:
+        seen = time.monotonic()
+        while not over.wait(_LOOK):
+            if backend.client.scheduler_info(n_workers=-1).get("workers"):
+                seen = time.monotonic()
+            elif time.monotonic() - seen > _PATIENCE:
+                gone.set()
+                parallel.timeout = 0  # joblib reads it each time it looks for the next result
+
+    watcher = threading.Thread(target=watch, name="dshapley-cluster", daemon=True)
+    watcher.start()
+    try:
+        yield from stream
+    except TimeoutError:
+        if not gone.is_set():
+            raise
+        reason = f"the dask cluster has had no worker for {_PATIENCE:.0f} seconds"
+        raise TimeoutError(reason) from None
+    finally:
+        over.set()
+        stream.close()
 
 
 def _start_of(backend: Any) -> dict[str, Any]:
