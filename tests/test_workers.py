@@ -265,7 +265,8 @@ def cluster():
 
 @pytest.mark.real
 @pytest.mark.filterwarnings("ignore:workers were lost")
-def test_all_dask_workers_killed_again_and_again(tmp_path, slow, cluster):
+def test_all_dask_workers_killed_again_and_again(tmp_path, slow, cluster, monkeypatch):
+    monkeypatch.setattr(workers, "_CLUSTER_PATIENCE", 10.0)
     with joblib.parallel_config("threading", n_jobs=1):
         alone = ds.run(*slow, until=300)
 
@@ -283,6 +284,7 @@ def test_all_dask_workers_killed_again_and_again(tmp_path, slow, cluster):
 def test_a_cluster_without_workers_ends_the_run(slow, cluster, monkeypatch):
     """It would wait for ever; what it did until then is kept by the caller's store."""
     monkeypatch.setattr(workers, "_PATIENCE", 2.0)
+    monkeypatch.setattr(workers, "_CLUSTER_PATIENCE", 2.0)
     monkeypatch.setattr(workers, "_LOOK", 0.5)
     gone = threading.Timer(2.0, lambda: cluster.scale(0))
     gone.start()
@@ -306,3 +308,25 @@ def test_a_scheduler_that_is_gone_ends_the_run(slow, cluster):
     with pytest.raises(ds.DrawError, match="the connection to the dask scheduler is lost"):
         ds.run(*slow, until=10**6)
     gone.join()
+
+
+@pytest.mark.real
+def test_calls_that_a_cluster_has_forgotten_are_made_again(slow, cluster, monkeypatch):
+    """As joblib's are when a worker dies while they are sent to it."""
+    from dask.distributed import Client
+
+    monkeypatch.setattr(workers, "_CLUSTER_PATIENCE", 2.0)
+    monkeypatch.setattr(workers, "_LOOK", 0.5)
+    sent, submit = [], Client.submit
+
+    def forgetful(self, *args, **named):
+        sent.append(args)
+        if len(sent) == 3:
+            raise OSError("the worker is gone")
+        return submit(self, *args, **named)
+
+    monkeypatch.setattr(Client, "submit", forgetful)
+    with pytest.warns(ds.errors.DShapleyWarning, match="has done nothing for 2 seconds"):
+        survived = ds.run(*slow, until=60)
+    with joblib.parallel_config("threading", n_jobs=1):
+        assert same(survived, ds.run(*slow, until=60))

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import functools
 import itertools
+import multiprocessing
 import os
 import pickle
 import signal
@@ -55,8 +56,9 @@ Pool: TypeAlias = Callable[[Iterator[Any]], Generator[Result]]
 _FEWEST_LOSSES, _PATIENCE = 3, 60.0
 """A run fails after this many losses in a row, once this many seconds brought no result."""
 _LONGEST_PAUSE = 5.0
-_LOOK = 2.0
-"""Seconds between two looks at which workers a cluster has."""
+_LOOK, _CLUSTER_PATIENCE = 2.0, 60.0
+"""Seconds between two looks at a cluster, and how long it may do nothing: long, since sending the
+data to its workers looks like that too."""
 
 _FROM_TERMINALS = [getattr(signal, n) for n in ("SIGINT", "SIGHUP") if hasattr(signal, n)]
 """Signals that a terminal sends to all processes of a command."""
@@ -191,10 +193,11 @@ def _stream(calls: Iterator[Any], n_jobs: int | None) -> Generator[Result]:
 
 
 def _on_cluster(calls: Iterator[Any], n_jobs: int | None, backend: Any) -> Generator[Result]:
-    """The same on dask, which waits for workers, and for its scheduler, forever.
+    """The same on dask, where waiting may never end.
 
-    A cluster that loses its workers too often stops starting new ones. After a while without any,
-    waiting ends with an error, which counts as a loss of workers like any other.
+    A cluster that loses its workers too often stops starting new ones, and a call that was being
+    sent when a worker died is forgotten. After a while without workers, or without any call under
+    way, waiting ends with an error, which counts as a loss of workers like any other.
     """
     if backend.client.status in ("closing", "closed"):
         raise DrawError(
@@ -203,29 +206,41 @@ def _on_cluster(calls: Iterator[Any], n_jobs: int | None, backend: Any) -> Gener
         )
     parallel = joblib.Parallel(n_jobs=n_jobs, return_as="generator")
     stream: Generator[Result] = parallel(calls)
-    over, gone = threading.Event(), threading.Event()
+    over, waiting, stuck = threading.Event(), threading.Event(), threading.Event()
 
     def watch() -> None:
-        seen = time.monotonic()
+        well = time.monotonic()
         while not over.wait(_LOOK):
-            if backend.client.scheduler_info(n_workers=-1).get("workers"):
-                seen = time.monotonic()
-            elif time.monotonic() - seen > _PATIENCE:
-                gone.set()
+            if not waiting.is_set() or _is_at_work(backend.client):
+                well = time.monotonic()
+            elif time.monotonic() - well > _CLUSTER_PATIENCE:
+                stuck.set()
                 parallel.timeout = 0  # joblib reads it each time it looks for the next result
 
-    watcher = threading.Thread(target=watch, name="dshapley-cluster", daemon=True)
-    watcher.start()
+    threading.Thread(target=watch, name="dshapley-cluster", daemon=True).start()
     try:
-        yield from stream
-    except TimeoutError:
-        if not gone.is_set():
+        while True:
+            waiting.set()
+            result = next(stream, None)
+            waiting.clear()
+            if result is None:
+                return
+            yield result
+    except (TimeoutError, multiprocessing.TimeoutError):  # joblib's is the second
+        if not stuck.is_set():
             raise
-        reason = f"the dask cluster has had no worker for {_PATIENCE:.0f} seconds"
+        reason = f"the dask cluster has done nothing for {_CLUSTER_PATIENCE:.0f} seconds"
         raise TimeoutError(reason) from None
     finally:
         over.set()
         stream.close()
+
+
+def _is_at_work(client: Any) -> bool:
+    """Whether a cluster has workers, and calls of this client that are not finished."""
+    if not client.scheduler_info(n_workers=-1).get("workers"):
+        return False
+    return any(future.status == "pending" for future in list(client.futures.values()))
 
 
 def _start_of(backend: Any) -> dict[str, Any]:
