@@ -39,6 +39,7 @@ FLOW = [
     "learners.nearest",
     "learners.ridge",
     "learners.kernel_ridge",
+    "learners.precise",
     "learners.passes",
     "learners.polish",
     "learners.softmax_fit",

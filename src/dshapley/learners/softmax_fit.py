@@ -17,14 +17,16 @@ from scipy.special import softmax
 from dshapley.errors import FitError
 from dshapley.points import Array, Floats
 
-__all__ = ["Preconditioner", "Problem", "Space", "optimum"]
+__all__ = ["Preconditioner", "Problem", "Space", "noise", "optimum"]
 
 _NEWTON_STEPS = 100
 _NEAR = 1e-11
 """The gradient at an optimum, in the norm of M^-1."""
 
 _FAIR = 1e-5
-"""The same, where rounding errors let it fall no further: badly scaled data."""
+"""The same, where it may be all that rounding leaves: the caller decides if that is near."""
+
+_EPSILON = float(np.finfo(np.float64).eps)
 
 _SMALL = 512
 _WELL_CONDITIONED = 1e4
@@ -95,7 +97,12 @@ class Problem:
         return float(0.5 * (W**2 @ self.penalty).sum() + self.C @ logs)
 
     def gradient(self, W: Floats, P: Floats) -> Floats:
-        return self.penalty * W + (self.C[:, np.newaxis] * (P - self.Y)).T @ self.X
+        return self.penalty * W + (self.C[:, np.newaxis] * self.misses(P)).T @ self.X
+
+    def misses(self, P: Floats) -> Floats:
+        """P - Y: for the label from the other classes, since 1 - P would lose a small one."""
+        others = P * (1.0 - self.Y)
+        return np.asarray(others - self.Y * others.sum(axis=1, keepdims=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,6 +157,28 @@ class Preconditioner:
                 Q = inverse[a, :, a] + inverse[b, :, b] - inverse[a, :, b] - inverse[b, :, a]
                 squares[rows, b] += np.einsum("ij,ij->i", lead @ Q, lead)
         return np.sqrt(np.maximum(squares, 0.0))
+
+    def reach(self, extremes: Floats) -> float:
+        """At most how far one class can gain on another, for a step of length 1.
+
+        `extremes` are the largest row in each coordinate.
+        """
+        c = len(self.tail)
+        r = len(self.inverse) // c
+        own = np.einsum("ajbj->abj", self.inverse.reshape(c, r, c, r)).astype(np.float64)
+        each = np.einsum("aaj->aj", own)
+        squares = (each[:, np.newaxis] + each - 2.0 * own).max(axis=(0, 1))
+        lead = np.sqrt(np.maximum(squares, 0.0))
+        return float(extremes[:r] @ lead + extremes[r:] @ np.sqrt(2.0 * self.tail.max(axis=0)))
+
+
+def noise(problem: Problem, W: Floats, P: Floats, M: Preconditioner) -> float:
+    """What rounding may change of the gradient at W, in the norm of M^-1."""
+    # Rows were rotated, with rounding errors of the size of the whole row.
+    sizes = np.sqrt((problem.X**2).sum(axis=1).max() * (W**2).sum())
+    pulls = float(problem.C @ np.abs(problem.misses(P)).sum(axis=1))
+    spread = pulls * M.reach(np.abs(problem.X).max(axis=0))
+    return _EPSILON * float(np.sqrt(pulls) * sizes + np.sqrt(W**2 @ problem.penalty).max() + spread)
 
 
 def _leading_hessian(problem: Problem, P: Floats, r: int, dtype: Any) -> Array:

@@ -51,6 +51,15 @@ class Curve:
         return Curve(X, P, C, penalty, gradient, M)
 
     @cached_property
+    def wobble(self) -> float:
+        """The error of a gradient, for changes of probabilities whose terms do not cancel."""
+        P = self.P.astype(np.float64)
+        best = P.argmax(axis=0), np.arange(P.shape[1])
+        P[best] = 0.0
+        rest = np.maximum(P.sum(axis=0), np.finfo(np.float64).tiny)
+        return float(np.finfo(self.X.dtype).eps * np.sqrt((self.C / rest).sum()))
+
+    @cached_property
     def constants(self) -> tuple[Any, ...]:
         """For `expm1`."""
         return series(self.X.dtype)
@@ -132,8 +141,8 @@ class _Work:
         rounding = 32.0 * float(np.finfo(S.X.dtype).eps)
         _directions(
             G, following, self.solved, self.along_z, self.weight_z, self.d, self.Md, self.direction,
-            self.M_direction, self.largest, too_far(S.X.dtype), self.tolerance, rounding, _SAFETY,
-            self.slopes, self.far, self.done,
+            self.M_direction, self.largest, too_far(S.X.dtype), self.tolerance, rounding, S.wobble,
+            _SAFETY, self.slopes, self.far, self.done,
         )  # fmt: skip
         self.solved = following
 
@@ -184,7 +193,7 @@ def _finish(
 
 @inlined
 def _pulls(f: Array, z: Array, d: Array, y: int, C: float, pull: Array) -> None:
-    """C (softmax(f + d z) - 1 at y)."""
+    """C (softmax(f + d z) - 1 at y), the last without a difference."""
     for a in range(len(pull)):
         pull[a] = f[a]
         for j in range(len(z)):
@@ -194,9 +203,11 @@ def _pulls(f: Array, z: Array, d: Array, y: int, C: float, pull: Array) -> None:
     for a in range(len(pull)):
         pull[a] = math.exp(pull[a] - top)
         total += pull[a]
+    others = 0.0
     for a in range(len(pull)):
         pull[a] *= C / total
-    pull[y] -= C
+        others += pull[a] if a != y else 0.0
+    pull[y] = -others
 
 
 @kernel
@@ -222,7 +233,7 @@ def _pull_and_weight(f: Array, y: Array, C: Array, pull: Array, weight: Array) -
 def _directions(
     G: Array, solved: Array, before: Array, along_z: Array, weight_z: Array, d: Array, Md: Array,
     direction: Array, M_direction: Array, largest: Array, limit: float, tolerance: Array,
-    rounding: float, safety: float, slopes: Array, far: Array, done: Array,
+    rounding: float, wobble: float, safety: float, slopes: Array, far: Array, done: Array,
 ) -> None:  # fmt: skip
     """Who is near enough is done, the others get a conjugate direction (Polak and Ribiere's)."""
     n, n_classes, p = G.shape
@@ -248,7 +259,10 @@ def _directions(
         if gp < 0.0 or size_d < -rounding * size_d_abs:  # M is lost in rounding errors
             done[i], far[i] = True, np.inf
             continue
-        size, floor = math.sqrt(gp), rounding * math.sqrt(max(size_d, 0.0))
+        # In a change by u, terms up to exp(2 u) cancel.
+        cancelled = largest[i] * math.exp(2.0 * largest[i])
+        floor = rounding * math.sqrt(max(size_d, 0.0)) + wobble * cancelled
+        size = math.sqrt(gp)
         far[i] = safety * (size + floor) * math.exp(min(2.0 * largest[i], 60.0))
         if far[i] <= tolerance[i] or size <= floor:
             done[i] = True
