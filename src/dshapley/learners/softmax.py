@@ -69,11 +69,11 @@ class Softmax:
         gradient /= space.scale
         M = Preconditioner.of(scaled, P, _leading(rows.shape, c, len(Z)))
         W, T = W * space.scale, space.rows(test)
-        widest = np.maximum(np.abs(scaled.X).max(axis=0), np.abs(T).max(axis=0, initial=0.0))
-        reach = M.reach(widest)
+        spread = M.reach(np.abs(scaled.X).max(axis=0))
+        reach = max(spread, M.reach(np.abs(T).max(axis=0, initial=0.0)))
         # Without one class S has no optimum of its own, and the gradient is no error.
         away = 0.0 if missing is not None else np.sqrt((gradient * M(gradient[None])[0]).sum())
-        if not (away + noise(scaled, W, P, M)) * reach <= SURE:
+        if not (away + noise(scaled, W, P, spread)) * reach <= SURE:
             raise UncertainError(f"logistic regression on {k} rows: rounding hides the optimum")
         if len(space.V) > space.V.shape[1]:  # one more coordinate: what of z is orthogonal to S
             M = replace(M, tail=np.column_stack([M.tail, np.ones(c)]))
@@ -82,7 +82,8 @@ class Softmax:
                 penalty=np.append(scaled.penalty, 1.0),
             )  # fmt: skip
             gradient = np.column_stack([gradient, np.zeros(c)])
-        curve = Curve(scaled.X, np.ascontiguousarray(P.T), scaled.C, scaled.penalty, gradient, M)
+        P = np.ascontiguousarray(P.T)
+        curve = Curve(scaled.X, P, scaled.C, scaled.penalty, gradient, M, spread)
         return cls(S, space, W, curve, weights, test, kind, T, reach)
 
     def alone(self) -> Array:

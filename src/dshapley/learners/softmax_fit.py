@@ -172,13 +172,16 @@ class Preconditioner:
         return float(extremes[:r] @ lead + extremes[r:] @ np.sqrt(2.0 * self.tail.max(axis=0)))
 
 
-def noise(problem: Problem, W: Floats, P: Floats, M: Preconditioner) -> float:
-    """What rounding may change of the gradient at W, in the norm of M^-1."""
+def noise(problem: Problem, W: Floats, P: Floats, spread: float) -> float:
+    """What rounding may change of the gradient at W, in the norm of M^-1.
+
+    `spread` is the reach of M for the rows of S.
+    """
     # Rows were rotated, with rounding errors of the size of the whole row.
     sizes = np.sqrt((problem.X**2).sum(axis=1).max() * (W**2).sum())
     pulls = float(problem.C @ np.abs(problem.misses(P)).sum(axis=1))
-    spread = pulls * M.reach(np.abs(problem.X).max(axis=0))
-    return _EPSILON * float(np.sqrt(pulls) * sizes + np.sqrt(W**2 @ problem.penalty).max() + spread)
+    held = np.sqrt(W**2 @ problem.penalty).max()
+    return _EPSILON * float(np.sqrt(pulls) * sizes + held + pulls * spread)
 
 
 def _leading_hessian(problem: Problem, P: Floats, r: int, dtype: Any) -> Array:

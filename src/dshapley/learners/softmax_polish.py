@@ -38,6 +38,8 @@ class Curve:
     gradient: Array
     """(c, p) of S at its model: zero at an optimum."""
     M: Preconditioner
+    spread: float
+    """At most how far a class can gain on another in a row of S, for a step of length 1."""
 
     @cached_property
     def single(self) -> Curve:
@@ -48,7 +50,7 @@ class Curve:
         X, P, C, penalty, gradient = (np.ascontiguousarray(part, np.float32) for part in shared)
         inverse, tail = (part.astype(np.float32) for part in (self.M.inverse, self.M.tail))
         M = Preconditioner(inverse, tail, steep=False)
-        return Curve(X, P, C, penalty, gradient, M)
+        return Curve(X, P, C, penalty, gradient, M, self.spread)
 
     @cached_property
     def wobble(self) -> float:
@@ -56,8 +58,10 @@ class Curve:
         P = self.P.astype(np.float64)
         best = P.argmax(axis=0), np.arange(P.shape[1])
         P[best] = 0.0
-        rest = np.maximum(P.sum(axis=0), np.finfo(np.float64).tiny)
-        return float(np.finfo(self.X.dtype).eps * np.sqrt((self.C / rest).sum()))
+        # Of a row with the best class nearly certain, that class cancels: an error of the order of
+        # C, in a direction that the Hessian of that row hardly holds.
+        lengths = 1.0 / np.maximum(self.C * P.sum(axis=0), self.spread**-2.0)
+        return float(np.finfo(self.X.dtype).eps * np.sqrt((self.C**2 * lengths).sum()))
 
     @cached_property
     def constants(self) -> tuple[Any, ...]:
