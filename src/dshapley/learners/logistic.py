@@ -30,7 +30,7 @@ from dshapley.learners.fast import Asked, Family, Sample, UncertainError, Unsupp
 from dshapley.learners.flips import Flips
 from dshapley.learners.passes import EXACT, Steps, sure_labels
 from dshapley.learners.polish import Quadratic, first_steps, polished
-from dshapley.learners.precise import SURE, Precise, outputs_of
+from dshapley.learners.precise import SURE, SURE_STEP, Precise, outputs_of
 from dshapley.learners.softmax import Softmax
 from dshapley.points import Array, Floats
 
@@ -146,7 +146,7 @@ class _Base:
         if self.kind != "label":
             steps = polished(S, *points, start=start, tolerance=np.full(len(y), EXACT))
             outputs = self._outputs(self._decisions + steps.d @ self._test.T)
-            lost = np.flatnonzero(steps.blur * self.reach > SURE)
+            lost = np.flatnonzero(steps.blur * self.reach > SURE_STEP)
             return self._with_lost(outputs, lost, raw, y)
 
         def solve(which: Array, start: Steps, tolerance: Floats, single: bool) -> Steps:
@@ -156,7 +156,7 @@ class _Base:
         def label(which: Array, steps: Steps) -> tuple[Array, Floats]:
             return self._flips.labels(steps.d, steps.blur)
 
-        sure = SURE / self.reach
+        sure = SURE_STEP / self.reach
         labels, lost = sure_labels(solve, label, start, self._flips.reach, sure)
         return self._with_lost(labels, lost, raw, y)
 

@@ -23,11 +23,15 @@ from dshapley.learners.fast import UncertainError
 from dshapley.learners.flips import as_labels
 from dshapley.points import Array, Floats
 
-__all__ = ["SURE", "Precise", "outputs_of"]
+__all__ = ["SURE", "SURE_STEP", "Precise", "outputs_of"]
 
 SURE = 1e-8
 """How far the decision values of a test row may be from those of the optimum. The bounds are
 loose: what is within this bound is mostly within a thousandth of it."""
+
+SURE_STEP = 1e-7
+"""The same for a step from S to S + z, whose bound is looser still: it takes every row of S to move
+as far as the one that moves furthest."""
 
 _NEAR = 1e-11
 """The same, where no further step is taken."""

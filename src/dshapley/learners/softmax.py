@@ -11,7 +11,7 @@ from dshapley.errors import FitError
 from dshapley.learners.fast import UncertainError
 from dshapley.learners.flips import Beyond, Flips
 from dshapley.learners.passes import EXACT, Steps, sure_labels
-from dshapley.learners.precise import SURE, Precise, outputs_of
+from dshapley.learners.precise import SURE, SURE_STEP, Precise, outputs_of
 from dshapley.learners.softmax_fit import Preconditioner, Problem, Space, noise, optimum
 from dshapley.learners.softmax_polish import Curve, polished
 from dshapley.points import Array, Floats
@@ -36,7 +36,7 @@ class Softmax:
     T: Floats
     """The test rows in the coordinates of the space."""
     reach: float
-    """How far a class can gain on another, in a test row, for a step of length 1."""
+    """At most how far a class can gain on another, in a test row, for a step of length 1."""
 
     @classmethod
     def fitted(
@@ -82,6 +82,7 @@ class Softmax:
                 penalty=np.append(scaled.penalty, 1.0),
             )  # fmt: skip
             gradient = np.column_stack([gradient, np.zeros(c)])
+            reach += np.sqrt(2.0) * float(np.linalg.norm(np.abs(test - space.mean).max(axis=0)))
         P = np.ascontiguousarray(P.T)
         curve = Curve(scaled.X, P, scaled.C, scaled.penalty, gradient, M, spread)
         return cls(S, space, W, curve, weights, test, kind, T, reach)
@@ -105,7 +106,7 @@ class Softmax:
         if self.kind != "label":
             exact = np.full(len(z), EXACT)
             steps = polished(self.curve, *points, start=start, tolerance=exact)
-            d, lost = steps.d, np.flatnonzero(steps.blur * self.reach > SURE)
+            d, lost = steps.d, self._lost(steps.blur)
             change = np.einsum("nap,tp->nta", d[:, :, :p], self.T)
             if beyond.shape[1]:
                 change += (directions @ self._beyond.T)[:, :, np.newaxis] * d[:, np.newaxis, :, p]
@@ -120,8 +121,15 @@ class Softmax:
             out = Beyond(directions[which], steps.d[:, :, p]) if beyond.shape[1] else None
             return self._flips.labels(steps.d[:, :, :p], steps.blur, steps.lengths, out)
 
-        labels, lost = sure_labels(solve, label, start, self._flips.reach, SURE / self.reach)
+        labels, lost = sure_labels(
+            solve, label, start, self._flips.reach, SURE_STEP / self._tight_reach
+        )
         return self._with_lost(labels, lost, rows, y)
+
+    def _lost(self, blur: Floats) -> Array:
+        """Which z are not near enough to their optimum."""
+        lost = np.flatnonzero(blur * self.reach > SURE_STEP)
+        return lost[blur[lost] * self._tight_reach > SURE_STEP] if len(lost) else lost
 
     def _with_lost(self, outputs: Array, lost: Array, rows: Floats, y: Array) -> Array:
         """Outputs with those of some z found by fitting S + z from scratch."""
@@ -150,12 +158,20 @@ class Softmax:
         return self.T @ self.W.T
 
     @cached_property
-    def _flips(self) -> Flips:
+    def _tight_reach(self) -> float:
+        """The same, row by row: any two classes are as far apart as both are from the label's."""
+        return min(self.reach, 2.0 * float(self._lengths.max(initial=0.0)))
+
+    @cached_property
+    def _lengths(self) -> Floats:
         T, beyond = self.T, self._beyond
         if beyond.shape[1]:
             T = np.column_stack([T, np.linalg.norm(beyond, axis=1)])
-        lengths = self.curve.M.lengths(T, self._decisions.argmax(axis=1))
-        return Flips(self._decisions, self.T, lengths, beyond)
+        return self.curve.M.lengths(T, self._decisions.argmax(axis=1))
+
+    @cached_property
+    def _flips(self) -> Flips:
+        return Flips(self._decisions, self.T, self._lengths, self._beyond)
 
 
 _LEADING = 1024
