@@ -28,6 +28,7 @@ from dshapley.errors import FitError
 from dshapley.learners.classes import check_class_weight, class_weights
 from dshapley.learners.fast import Asked, Family, Sample, UncertainError, UnsupportedError
 from dshapley.learners.flips import Flips
+from dshapley.learners.kernels import kernel
 from dshapley.learners.passes import EXACT, Steps, sure_labels
 from dshapley.learners.polish import Quadratic, first_steps, polished
 from dshapley.learners.precise import SURE, SURE_STEP, Precise, outputs_of
@@ -140,7 +141,7 @@ class _Base:
     def adding(self, rows: Floats, y: Array) -> Array:
         """The outputs of S + z for each z."""
         S, raw = self.quadratic, rows
-        rows = _framed(raw, self.centre)
+        rows, _ = _framed(raw, self.centre)
         points = (rows @ self.root.T, rows @ self.w, y, self.weights[y])
         start = first_steps(S, *points)
         if self.kind != "label":
@@ -198,7 +199,7 @@ def _base(X: Floats, y: Array, weights: Floats, T: Floats, fit_intercept: bool, 
     """
     S, test = (X, y), T
     centre = X.mean(axis=0) if fit_intercept else None
-    X, T = _framed(X, centre), _framed(T, centre)
+    (X, widest), (T, extremes) = _framed(X, centre), _framed(T, centre)
     penalty = np.ones(X.shape[1])
     start = np.zeros(X.shape[1])
     counts = np.bincount(y, minlength=2)
@@ -219,9 +220,7 @@ def _base(X: Floats, y: Array, weights: Floats, T: Floats, fit_intercept: bool, 
     gradient = root @ (penalty * w + X.T @ pulls)
     growth = float((np.diag(H) * np.diag(root) ** 2).max())
     quadratic = Quadratic(_whitened(X, root), p, D, gradient, growth)
-    widest = np.abs(X).max(axis=0)
-    extremes = np.maximum(widest, np.abs(T).max(axis=0, initial=0.0))
-    reach = float(extremes @ np.sqrt(np.einsum("ij,ij->j", root, root)))
+    reach = float(np.maximum(widest, extremes) @ np.sqrt(np.einsum("ij,ij->j", root, root)))
     # Rounding errors of the gradient in the norm of H^-1: of f, of the penalty, and of the sum.
     noise = _EPSILON * (
         np.sqrt(D.sum()) * (widest @ np.abs(w))
@@ -234,14 +233,28 @@ def _base(X: Floats, y: Array, weights: Floats, T: Floats, fit_intercept: bool, 
     return _Base(S, centre, w, root, quadratic, weights, test, T, kind, reach)
 
 
-def _framed(X: Floats, centre: Floats | None) -> Floats:
-    """The rows as they are, or centred and with a column of ones: far columns lose no digits."""
-    if centre is None:
-        return X
-    rows = np.empty((len(X), X.shape[1] + 1))
-    np.subtract(X, centre, out=rows[:, :-1])
-    rows[:, -1] = 1.0
-    return rows
+def _framed(X: Floats, centre: Floats | None) -> tuple[Floats, Floats]:
+    """The rows as they are, or centred and with a column of ones; and the largest in each column.
+
+    Centred, columns far from zero lose no digits.
+    """
+    intercept = centre is not None
+    shift = np.zeros(X.shape[1]) if centre is None else centre
+    rows, widest = np.empty((len(X), X.shape[1] + intercept)), np.zeros(X.shape[1] + intercept)
+    _frame(np.ascontiguousarray(X), shift, rows, widest)
+    return rows, widest
+
+
+@kernel
+def _frame(X: Array, shift: Array, rows: Array, widest: Array) -> None:
+    d = X.shape[1]
+    for i in range(X.shape[0]):
+        for j in range(d):
+            rows[i, j] = X[i, j] - shift[j]
+            widest[j] = max(widest[j], abs(rows[i, j]))
+        for j in range(d, rows.shape[1]):
+            rows[i, j] = 1.0
+            widest[j] = 1.0
 
 
 def _misses(f: Floats, y: Array) -> Floats:

@@ -52,7 +52,7 @@ class Quadratic:
     @cached_property
     def wobble(self) -> float:
         """The error of a gradient, for a remainder whose terms do not cancel."""
-        return float(np.finfo(self.X.dtype).eps) * math.sqrt(float(self.D.sum()))
+        return 0.5 * float(np.finfo(self.X.dtype).eps) * math.sqrt(float(self.D.sum()))
 
     @cached_property
     def reach(self) -> float:

@@ -62,18 +62,20 @@ class Softmax:
         W = optimum(problem, W)
         problem = Problem(rows[:k], problem.Y[:k], problem.C[:k], penalty)
         rows, P = problem.X, problem.probabilities(W)
-        gradient = problem.gradient(W, P)
+        misses = problem.misses(P)
+        gradient = problem.pulled(W, misses)
         curvature = problem.C @ (rows**2 * (1.0 - (P**2).sum(axis=1))[:, np.newaxis]) / c
         space = replace(space, scale=np.sqrt(penalty + curvature))
         scaled = replace(problem, X=rows / space.scale, penalty=penalty / space.scale**2)
         gradient /= space.scale
         M = Preconditioner.of(scaled, P, _leading(rows.shape, c, len(Z)))
         W, T = W * space.scale, space.rows(test)
-        spread = M.reach(np.abs(scaled.X).max(axis=0))
-        reach = max(spread, M.reach(np.abs(T).max(axis=0, initial=0.0)))
+        leads = M.leads()
+        spread = float(leads @ np.abs(scaled.X).max(axis=0))
+        reach = max(spread, float(leads @ np.abs(T).max(axis=0, initial=0.0)))
         # Without one class S has no optimum of its own, and the gradient is no error.
         away = 0.0 if missing is not None else np.sqrt((gradient * M(gradient[None])[0]).sum())
-        if not (away + noise(scaled, W, P, spread)) * reach <= SURE:
+        if not (away + noise(scaled, W, misses, spread)) * reach <= SURE:
             raise UncertainError(f"logistic regression on {k} rows: rounding hides the optimum")
         if len(space.V) > space.V.shape[1]:  # one more coordinate: what of z is orthogonal to S
             M = replace(M, tail=np.column_stack([M.tail, np.ones(c)]))

@@ -97,7 +97,11 @@ class Problem:
         return float(0.5 * (W**2 @ self.penalty).sum() + self.C @ logs)
 
     def gradient(self, W: Floats, P: Floats) -> Floats:
-        return self.penalty * W + (self.C[:, np.newaxis] * self.misses(P)).T @ self.X
+        return self.pulled(W, P - self.Y)
+
+    def pulled(self, W: Floats, misses: Floats) -> Floats:
+        """The gradient, from P - Y."""
+        return self.penalty * W + (self.C[:, np.newaxis] * misses).T @ self.X
 
     def misses(self, P: Floats) -> Floats:
         """P - Y: for the label from the other classes, since 1 - P would lose a small one."""
@@ -158,29 +162,28 @@ class Preconditioner:
                 squares[rows, b] += np.einsum("ij,ij->i", lead @ Q, lead)
         return np.sqrt(np.maximum(squares, 0.0))
 
-    def reach(self, extremes: Floats) -> float:
-        """At most how far one class can gain on another, for a step of length 1.
-
-        `extremes` are the largest row in each coordinate.
+    def leads(self) -> Floats:
+        """(p,) at most how far one class can gain on another, for a step of length 1, in a row
+        with a 1 in one coordinate and zeros elsewhere.
         """
         c = len(self.tail)
         r = len(self.inverse) // c
         own = np.einsum("ajbj->abj", self.inverse.reshape(c, r, c, r)).astype(np.float64)
         each = np.einsum("aaj->aj", own)
         squares = (each[:, np.newaxis] + each - 2.0 * own).max(axis=(0, 1))
-        lead = np.sqrt(np.maximum(squares, 0.0))
-        return float(extremes[:r] @ lead + extremes[r:] @ np.sqrt(2.0 * self.tail.max(axis=0)))
+        tail = 2.0 * self.tail.max(axis=0)
+        return np.sqrt(np.maximum(np.concatenate([squares, tail]), 0.0))
 
 
-def noise(problem: Problem, W: Floats, P: Floats, spread: float) -> float:
+def noise(problem: Problem, W: Floats, misses: Floats, spread: float) -> float:
     """What rounding may change of the gradient at W, in the norm of M^-1.
 
-    `spread` is the reach of M for the rows of S.
+    `misses` are P - Y; `spread` is at most how far a class can gain on another in a row of S.
     """
     # Rows were rotated, with rounding errors of the size of the whole row.
-    sizes = np.sqrt((problem.X**2).sum(axis=1).max() * (W**2).sum())
-    pulls = float(problem.C @ np.abs(problem.misses(P)).sum(axis=1))
-    held = np.sqrt(W**2 @ problem.penalty).max()
+    sizes = np.sqrt(np.einsum("ij,ij->i", problem.X, problem.X).max() * (W**2).sum())
+    pulls = float(problem.C @ np.abs(misses).sum(axis=1))
+    held = np.sqrt((W**2 @ problem.penalty).max())
     return _EPSILON * float(np.sqrt(pulls) * sizes + held + pulls * spread)
 
 
