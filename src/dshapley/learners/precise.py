@@ -264,7 +264,7 @@ def _optimum(problem: _Problem, V: Array, extremes: Floats, most: int) -> Array:
         if np.abs(F_step).max() < _CLOSE:
             reach = factor.reach(extremes)
             if decrement * reach < _NEAR or decrement > 0.5 * before:
-                if (decrement + _noise(problem, V, misses, factor)) * reach < SURE:
+                if (decrement + _noise(problem, V, P, misses, factor)) * reach < SURE:
                     return V
                 break
             before = decrement
@@ -293,11 +293,14 @@ def _along(
     return t
 
 
-def _noise(problem: _Problem, V: Array, misses: Array, factor: _Factor) -> float:
+def _noise(problem: _Problem, V: Array, P: Array, misses: Array, factor: _Factor) -> float:
     """What rounding may change of the gradient, in the norm of the inverse Hessian."""
-    sizes = np.abs(problem.X) @ np.abs(V).T
-    curve = problem.C[:, np.newaxis] * np.abs(misses)
-    inner = np.sqrt((curve * sizes.max(axis=1, keepdims=True) ** 2).sum())
+    own = P[np.arange(len(P)), problem.y]
+    missed = problem.C * np.abs(misses).sum(axis=1) / 2.0
+    sizes = (np.abs(problem.X) @ np.abs(V).T).max(axis=1)
+    inner = np.sqrt((missed * sizes**2).sum())
     outer = np.sqrt((problem.penalty * V**2).sum())
+    # The pull of a row is no longer than its curvature lets it be, nor than the row itself.
     spread = factor.reach(np.abs(problem.X).max(axis=0).astype(np.float64))
-    return 4.0 * _EPSILON * float(inner + outer + curve.sum() * spread)
+    pulls = np.minimum(missed * spread, np.sqrt(missed / np.maximum(own, 1e-300)))
+    return 4.0 * _EPSILON * float(inner + outer + pulls.sum())
