@@ -26,8 +26,8 @@ from dshapley.points import Array, Floats
 __all__ = ["SURE", "SURE_STEP", "Precise", "outputs_of"]
 
 SURE = 1e-8
-"""How far the decision values of a test row may be from those of the optimum. The bounds are
-loose: what is within this bound is mostly within a thousandth of it."""
+"""How far the decision values of a test row may be from those of the optimum, relative to them
+where they are large. The bounds are loose: mostly the error is less than a thousandth of them."""
 
 SURE_STEP = 1e-7
 """The same for a step from S to S + z, whose bound is looser still: it takes every row of S to move
@@ -126,7 +126,7 @@ def _fit_from(asked: Precise, X: Floats, y: Array, near: _Model | None) -> _Mode
     size = np.abs(rows).max(axis=0).astype(np.float64)
     size[size == 0.0] = 1.0
     test = asked.T - centre
-    extremes = np.abs(test if turn is None else test @ turn).max(axis=0, initial=0.0) / size
+    test = (test if turn is None else test @ turn) / size
     # With two classes scikit-learn penalises their difference: twice what two rows of W cost.
     penalty = (2.0 if c == 2 else 1.0) / size.astype(_LONG) ** 2
     start = np.zeros((c, len(size) + intercept))
@@ -140,10 +140,10 @@ def _fit_from(asked: Precise, X: Floats, y: Array, near: _Model | None) -> _Mode
     rows = rows / size
     if intercept:
         rows = np.column_stack([rows, np.ones(len(rows), _LONG)])
-        penalty, extremes = np.append(penalty, _LONG(0.0)), np.append(extremes, 1.0)
+        penalty, test = np.append(penalty, _LONG(0.0)), np.column_stack([test, np.ones(len(test))])
     problem = _Problem(rows, y, asked.weights[y].astype(_LONG), penalty, _contrasts(c))
     most = _STEPS if near is None else _STEPS_FROM_NEAR
-    V = _optimum(problem, problem.contrasts.T @ start.astype(_LONG), extremes, most)
+    V = _optimum(problem, problem.contrasts.T @ start.astype(_LONG), test, most)
     W = (problem.contrasts @ V).astype(np.float64)
     weights = W[:, : len(size)] / size
     b = W[:, -1] if intercept else np.zeros(c)
@@ -226,6 +226,8 @@ class _Factor:
         if info or np.diag(R).min() ** 2 * _SQUARED < 1.0:
             (R,) = linalg.qr(M, mode="r", check_finite=False)
             R = R[: len(scale)]
+        if not np.diag(R).all():
+            raise UncertainError("the Hessian is singular")
         return cls(R, scale)
 
     def solve(self, g: Array) -> Array:
@@ -241,12 +243,30 @@ class _Factor:
         """
         inverse, _ = linalg.lapack.dtrtri(self.R)
         squares = ((inverse / self.scale[:, np.newaxis]) ** 2).sum(axis=1)
-        # Two classes move apart by at most twice what the contrasts move.
+        # Two classes move apart by less than twice what the contrasts move.
         return 2.0 * float(extremes @ np.sqrt(squares.reshape(-1, len(extremes)).sum(axis=0)))
 
+    def lengths(self, rows: Floats) -> Floats:
+        """The same for each of some rows."""
+        inverse, _ = linalg.lapack.dtrtri(self.R)
+        blocks = np.split(inverse / self.scale[:, np.newaxis], len(self.scale) // rows.shape[1])
+        return 2.0 * np.sqrt(sum(((rows @ block) ** 2).sum(axis=1) for block in blocks))
 
-def _optimum(problem: _Problem, V: Array, extremes: Floats, most: int) -> Array:
-    """By at most so many steps of Newton's method; decision values are within `SURE` of its."""
+
+def _is_sure(problem: _Problem, V: Array, factor: _Factor, test: Floats, away: float) -> bool:
+    """Whether each test row's decision values are near enough, V being so far from the optimum.
+
+    A lead of one class over all others need not be known any better than its own size asks for.
+    """
+    decisions = test @ (problem.contrasts @ V).T.astype(np.float64)
+    two = np.partition(decisions, -2, axis=1)[:, -2:]
+    leads = np.maximum(two[:, 1] - two[:, 0], 1.0)
+    return bool((away * factor.lengths(test) <= SURE * leads).all())
+
+
+def _optimum(problem: _Problem, V: Array, test: Floats, most: int) -> Array:
+    """By at most so many steps of Newton's method; `_is_sure` of the test rows."""
+    extremes = np.abs(test).max(axis=0, initial=0.0)
     F = problem.decisions(V)
     before = np.inf
     for _ in range(most):
@@ -264,7 +284,8 @@ def _optimum(problem: _Problem, V: Array, extremes: Floats, most: int) -> Array:
         if np.abs(F_step).max() < _CLOSE:
             reach = factor.reach(extremes)
             if decrement * reach < _NEAR or decrement > 0.5 * before:
-                if (decrement + _noise(problem, V, P, misses, factor)) * reach < SURE:
+                away = decrement + _noise(problem, V, P, misses, factor)
+                if away * reach < SURE or _is_sure(problem, V, factor, test, away):
                     return V
                 break
             before = decrement
