@@ -26,12 +26,12 @@ from scipy.special import expit
 
 from dshapley.errors import FitError
 from dshapley.learners.classes import check_class_weight, class_weights
-from dshapley.learners.fast import Asked, Family, Sample, UncertainError, UnsupportedError
+from dshapley.learners.fast import Asked, Family, Sample, UnsupportedError
 from dshapley.learners.flips import Flips
 from dshapley.learners.kernels import kernel
 from dshapley.learners.passes import EXACT, Steps, sure_labels
 from dshapley.learners.polish import Quadratic, first_steps, polished
-from dshapley.learners.precise import SURE, SURE_STEP, Precise, outputs_of
+from dshapley.learners.precise import SURE_STEP, Precise, check_sure, outputs_of
 from dshapley.learners.softmax import Softmax
 from dshapley.points import Array, Floats
 
@@ -221,15 +221,14 @@ def _base(X: Floats, y: Array, weights: Floats, T: Floats, fit_intercept: bool, 
     growth = float((np.diag(H) * np.diag(root) ** 2).max())
     quadratic = Quadratic(_whitened(X, root), p, D, gradient, growth)
     reach = float(np.maximum(widest, extremes) @ np.sqrt(np.einsum("ij,ij->j", root, root)))
+    away = np.sqrt(gradient @ gradient) if whole else 0.0
     # Rounding errors of the gradient in the norm of H^-1: of f, of the penalty, and of the sum.
     noise = _EPSILON * (
         np.sqrt(D.sum()) * (widest @ np.abs(w))
         + np.sqrt(penalty @ w**2)
         + np.abs(pulls).sum() * quadratic.reach
     )
-    away = np.sqrt(gradient @ gradient) if whole else 0.0
-    if not (away + noise) * reach <= SURE:
-        raise UncertainError(f"logistic regression on {len(X)} rows: rounding hides the optimum")
+    check_sure(away + noise, reach, len(X))
     return _Base(S, centre, w, root, quadratic, weights, test, T, kind, reach)
 
 

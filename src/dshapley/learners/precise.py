@@ -23,9 +23,9 @@ from dshapley.learners.fast import UncertainError
 from dshapley.learners.flips import as_labels
 from dshapley.points import Array, Floats
 
-__all__ = ["SURE", "SURE_STEP", "Precise", "outputs_of"]
+__all__ = ["SURE_STEP", "Precise", "check_sure", "outputs_of"]
 
-SURE = 1e-8
+_SURE = 1e-8
 """How far the decision values of a test row may be from those of the optimum, relative to them
 where they are large. The bounds are loose: mostly the error is less than a thousandth of them."""
 
@@ -48,6 +48,15 @@ _SQUARED = 1e7
 
 _WIDE = 256
 """More unknowns than this are reduced to the rows' own space where there are fewer rows."""
+
+
+def check_sure(away: float, reach: float, k: int) -> None:
+    """An UncertainError if a fit in double precision is too far from its optimum.
+
+    At most `away`, in the norm of the Hessian; a decision value moves by `reach` for each 1 of it.
+    """
+    if not away * reach <= _SURE:
+        raise UncertainError(f"logistic regression on {k} rows: rounding hides the optimum")
 
 
 def outputs_of(decisions: Floats, kind: str) -> Array:
@@ -261,7 +270,7 @@ def _is_sure(problem: _Problem, V: Array, factor: _Factor, test: Floats, away: f
     decisions = test @ (problem.contrasts @ V).T.astype(np.float64)
     two = np.partition(decisions, -2, axis=1)[:, -2:]
     leads = np.maximum(two[:, 1] - two[:, 0], 1.0)
-    return bool((away * factor.lengths(test) <= SURE * leads).all())
+    return bool((away * factor.lengths(test) <= _SURE * leads).all())
 
 
 def _optimum(problem: _Problem, V: Array, test: Floats, most: int) -> Array:
@@ -285,7 +294,7 @@ def _optimum(problem: _Problem, V: Array, test: Floats, most: int) -> Array:
             reach = factor.reach(extremes)
             if decrement * reach < _NEAR or decrement > 0.5 * before:
                 away = decrement + _noise(problem, V, P, misses, factor)
-                if away * reach < SURE or _is_sure(problem, V, factor, test, away):
+                if away * reach < _SURE or _is_sure(problem, V, factor, test, away):
                     return V
                 break
             before = decrement
@@ -293,7 +302,7 @@ def _optimum(problem: _Problem, V: Array, test: Floats, most: int) -> Array:
         V, F = V - t * step, F - t * F_step
     raise UncertainError(
         f"logistic regression on {len(problem.X)} rows: its optimum cannot be found to "
-        f"{SURE:g} even in long double; give a smaller C, or columns of similar sizes"
+        f"{_SURE:g} even in long double; give a smaller C, or columns of similar sizes"
     )
 
 

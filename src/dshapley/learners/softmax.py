@@ -8,10 +8,9 @@ from functools import cached_property
 import numpy as np
 
 from dshapley.errors import FitError
-from dshapley.learners.fast import UncertainError
 from dshapley.learners.flips import Beyond, Flips
 from dshapley.learners.passes import EXACT, Steps, sure_labels
-from dshapley.learners.precise import SURE, SURE_STEP, Precise, outputs_of
+from dshapley.learners.precise import SURE_STEP, Precise, check_sure, outputs_of
 from dshapley.learners.softmax_fit import Preconditioner, Problem, Space, noise, optimum
 from dshapley.learners.softmax_polish import Curve, polished
 from dshapley.points import Array, Floats
@@ -75,8 +74,7 @@ class Softmax:
         reach = max(spread, float(leads @ np.abs(T).max(axis=0, initial=0.0)))
         # Without one class S has no optimum of its own, and the gradient is no error.
         away = 0.0 if missing is not None else np.sqrt((gradient * M(gradient[None])[0]).sum())
-        if not (away + noise(scaled, W, misses, spread)) * reach <= SURE:
-            raise UncertainError(f"logistic regression on {k} rows: rounding hides the optimum")
+        check_sure(away + noise(scaled, W, misses, spread), reach, k)
         if len(space.V) > space.V.shape[1]:  # one more coordinate: what of z is orthogonal to S
             M = replace(M, tail=np.column_stack([M.tail, np.ones(c)]))
             scaled = replace(
