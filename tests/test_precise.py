@@ -237,7 +237,7 @@ def test_steps_that_are_not_sure_are_fitted_alone(classes, metric, monkeypatch):
 @pytest.mark.parametrize("classes", [2, 3])
 def test_an_optimum_that_is_not_certain_is_an_error_and_not_refitted(classes, monkeypatch):
     X, y = noisy(80, 1e6, classes=classes)
-    monkeypatch.setattr(precise, "_SURE", 0.0)
+    monkeypatch.setattr(precise, "SURE", 0.0)
     U = ds.potential(LogisticRegression(C=1e4), test=(X[40:], y[40:]), path="fast")
     S, Z = ds.Points(X[:8], y[:8]), ds.Points(X[8:10], y[8:10])
     assert len(np.unique(S.y)) == classes

@@ -23,9 +23,9 @@ from dshapley.learners.fast import UncertainError
 from dshapley.learners.flips import as_labels
 from dshapley.points import Array, Floats
 
-__all__ = ["SURE_STEP", "Precise", "check_sure", "outputs_of"]
+__all__ = ["SURE", "SURE_STEP", "Precise", "check_sure", "outputs_of"]
 
-_SURE = 1e-8
+SURE = 1e-8
 """How far the decision values of a test row may be from those of the optimum, relative to them
 where they are large. The bounds are loose: mostly the error is less than a thousandth of them."""
 
@@ -55,7 +55,7 @@ def check_sure(away: float, reach: float, k: int) -> None:
 
     At most `away`, in the norm of the Hessian; a decision value moves by `reach` for each 1 of it.
     """
-    if not away * reach <= _SURE:
+    if not away * reach <= SURE:
         raise UncertainError(f"logistic regression on {k} rows: rounding hides the optimum")
 
 
@@ -270,7 +270,7 @@ def _is_sure(problem: _Problem, V: Array, factor: _Factor, test: Floats, away: f
     decisions = test @ (problem.contrasts @ V).T.astype(np.float64)
     two = np.partition(decisions, -2, axis=1)[:, -2:]
     leads = np.maximum(two[:, 1] - two[:, 0], 1.0)
-    return bool((away * factor.lengths(test) <= _SURE * leads).all())
+    return bool((away * factor.lengths(test) <= SURE * leads).all())
 
 
 def _optimum(problem: _Problem, V: Array, test: Floats, most: int) -> Array:
@@ -294,7 +294,7 @@ def _optimum(problem: _Problem, V: Array, test: Floats, most: int) -> Array:
             reach = factor.reach(extremes)
             if decrement * reach < _NEAR or decrement > 0.5 * before:
                 away = decrement + _noise(problem, V, P, misses, factor)
-                if away * reach < _SURE or _is_sure(problem, V, factor, test, away):
+                if away * reach < SURE or _is_sure(problem, V, factor, test, away):
                     return V
                 break
             before = decrement
@@ -302,7 +302,7 @@ def _optimum(problem: _Problem, V: Array, test: Floats, most: int) -> Array:
         V, F = V - t * step, F - t * F_step
     raise UncertainError(
         f"logistic regression on {len(problem.X)} rows: its optimum cannot be found to "
-        f"{_SURE:g} even in long double; give a smaller C, or columns of similar sizes"
+        f"{SURE:g} even in long double; give a smaller C, or columns of similar sizes"
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from dshapley.errors import FitError
 from dshapley.learners.flips import Beyond, Flips
 from dshapley.learners.passes import EXACT, Steps, sure_labels
-from dshapley.learners.precise import SURE_STEP, Precise, check_sure, outputs_of
+from dshapley.learners.precise import SURE, SURE_STEP, Precise, check_sure, outputs_of
 from dshapley.learners.softmax_fit import Preconditioner, Problem, Space, noise, optimum
 from dshapley.learners.softmax_polish import Curve, polished
 from dshapley.points import Array, Floats
@@ -68,13 +68,17 @@ class Softmax:
         scaled = replace(problem, X=rows / space.scale, penalty=penalty / space.scale**2)
         gradient /= space.scale
         M = Preconditioner.of(scaled, P, _leading(rows.shape, c, len(Z)))
-        W, T = W * space.scale, space.rows(test)
+        T = space.rows(test)
         leads = M.leads()
         spread = float(leads @ np.abs(scaled.X).max(axis=0))
         reach = max(spread, float(leads @ np.abs(T).max(axis=0, initial=0.0)))
         # Without one class S has no optimum of its own, and the gradient is no error.
         away = 0.0 if missing is not None else np.sqrt((gradient * M(gradient[None])[0]).sum())
-        check_sure(away + noise(scaled, W, misses, spread), reach, k)
+        away += noise(problem, W, P, misses, spread)
+        W = W * space.scale
+        if away * reach > SURE:
+            reach = min(reach, 2.0 * float(M.lengths(T, (T @ W.T).argmax(axis=1)).max(initial=0.0)))
+        check_sure(away, reach, k)
         if len(space.V) > space.V.shape[1]:  # one more coordinate: what of z is orthogonal to S
             M = replace(M, tail=np.column_stack([M.tail, np.ones(c)]))
             scaled = replace(

@@ -175,16 +175,19 @@ class Preconditioner:
         return np.sqrt(np.maximum(np.concatenate([squares, tail]), 0.0))
 
 
-def noise(problem: Problem, W: Floats, misses: Floats, spread: float) -> float:
+def noise(problem: Problem, W: Floats, P: Floats, misses: Floats, spread: float) -> float:
     """What rounding may change of the gradient at W, in the norm of M^-1.
 
     `misses` are P - Y; `spread` is at most how far a class can gain on another in a row of S.
     """
+    missed = 0.5 * problem.C * np.abs(misses).sum(axis=1)
     # Rows were rotated, with rounding errors of the size of the whole row.
-    sizes = np.sqrt(np.einsum("ij,ij->i", problem.X, problem.X).max() * (W**2).sum())
-    pulls = float(problem.C @ np.abs(misses).sum(axis=1))
-    held = np.sqrt((W**2 @ problem.penalty).max())
-    return _EPSILON * float(np.sqrt(pulls) * sizes + held + pulls * spread)
+    inner = np.einsum("i,ij,ij->", missed, problem.X, problem.X) * (W**2).sum()
+    held = (W**2 @ problem.penalty).max()
+    # The pull of a row is no longer than its curvature lets it be, nor than the row itself.
+    own = np.maximum((P * problem.Y).sum(axis=1), 1e-300)
+    pulls = np.minimum(missed * spread, np.sqrt(missed / own)).sum()
+    return _EPSILON * float(np.sqrt(inner) + np.sqrt(held) + pulls)
 
 
 def _leading_hessian(problem: Problem, P: Floats, r: int, dtype: Any) -> Array:
@@ -225,7 +228,8 @@ def optimum(problem: Problem, W: Floats) -> Floats:
     value, before, size, M = problem.loss(W), np.inf, np.inf, None
     for _ in range(_NEWTON_STEPS):
         P = problem.probabilities(W)
-        g = problem.gradient(W, P)
+        # Far from the optimum the plain difference is exact enough, and cheaper.
+        g = problem.pulled(W, problem.misses(P)) if size < 1e-2 else problem.gradient(W, P)
         if M is None or size > 1.0:  # after that the Hessian hardly changes
             M = Preconditioner.of(problem, P, r)
         size = float(np.sqrt((g * M(g[np.newaxis])[0]).sum()))
