@@ -1,14 +1,17 @@
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_iris
+from sklearn.neighbors import KNeighborsClassifier
 
 import dshapley as ds
 from conftest import labelled
 
 
 def soft_knn(test, K):
-    """The potential, written as it is defined; the first of tied points is the nearer one."""
+    """The potential, written as it is defined; of tied points the earlier one in S counts first."""
 
     def U(S):
         right = 0
@@ -21,14 +24,11 @@ def soft_knn(test, K):
 
 
 def enumerated(U, database, z, m):
-    """The mean over k of the mean over all S of U(z + S) - U(S).
-
-    z first, so that it wins ties; S in the order of the database.
-    """
+    """The mean over k of the mean over all S, in the order drawn, of U(S + z) - U(S)."""
     means = []
     for k in range(1, m + 1):
-        sets = [database.take(sorted(S)) for S in product(range(len(database)), repeat=k - 1)]
-        means.append(np.mean([U(z + S) - U(S) for S in sets]))
+        sets = [database.take(S) for S in product(range(len(database)), repeat=k - 1)]
+        means.append(np.mean([U(S + z) - U(S) for S in sets]))
     return float(np.mean(means))
 
 
@@ -86,7 +86,97 @@ def test_database_points_by_default_and_any_workers():
     two = ds.knn_values(database, test=test, m=20, n_jobs=2)
     given = ds.knn_values(database, test=test, points=labelled(50), m=20)
     assert one.values.tobytes() == two.values.tobytes()
-    np.testing.assert_allclose(given.values, one.values, atol=1e-14)
+    assert given.values.tobytes() == one.values.tobytes()
+
+
+# --- ties
+
+
+def in_fractions(database, test, z, K, m):
+    """The value of z, enumerated in exact arithmetic: lists of whole numbers throughout."""
+    (x, label), total = z, Fraction(0)
+    for k in range(1, m + 1):
+        for S in product(range(len(database)), repeat=k - 1):
+            for t, y in test:
+                rows = [*(database[i] for i in S), (x, label)]  # as drawn, and z last
+                gaps = [sum((p - q) ** 2 for p, q in zip(row, t, strict=True)) for row, _ in rows]
+                right = [u == y for _, u in rows]
+                before = sorted(range(len(S)), key=lambda i: (gaps[i], i))[:K]
+                after = sorted(range(len(rows)), key=lambda i: (gaps[i], i))[:K]
+                gain = sum(right[i] for i in after) - sum(right[i] for i in before)
+                total += Fraction(gain, K * len(test) * m * len(database) ** (k - 1))
+    return total
+
+
+@pytest.mark.parametrize("K", [1, 2, 3])
+@pytest.mark.parametrize("seed", range(4))
+def test_many_ties_as_in_exact_arithmetic(K, seed):
+    """Points of a 3 x 3 grid: copies with other labels, and other points at the same distance."""
+    rng = np.random.default_rng(seed)
+    X, T, Z = (rng.integers(0, 3, size=(n, 2)) for n in (5, 3, 4))
+    y, u, v = (rng.integers(0, 2, size=n) for n in (5, 3, 4))
+    Z = np.vstack([Z, X])
+    v = np.append(v, y)
+    database, test, points = (
+        list(zip(rows.tolist(), labels.tolist(), strict=True))
+        for rows, labels in ((X, y), (T, u), (Z, v))
+    )
+    truth = np.array([float(in_fractions(database, test, z, K, 4)) for z in points])
+    setting = {"test": (T, u), "n_neighbors": K, "m": 4}
+    # 1e-15: values are sums of a dozen numbers below 1.
+    found = ds.knn_values((X, y), points=(Z, v), **setting)
+    np.testing.assert_allclose(found.values, truth, rtol=0.0, atol=1e-15)
+    found = ds.knn_values((X, y), **setting)
+    np.testing.assert_allclose(found.values, truth[4:], rtol=0.0, atol=1e-15)
+    reordered = rng.permutation(5)
+    found = ds.knn_values((X[reordered], y[reordered]), points=(Z, v), **setting)
+    np.testing.assert_allclose(found.values, truth, rtol=0.0, atol=1e-15)
+
+
+def test_ties_go_as_in_the_fast_path():
+    """With one neighbour the potential is the accuracy of KNeighborsClassifier."""
+    rng = np.random.default_rng(5)
+    X, T = rng.integers(0, 2, size=(4, 2)), rng.integers(0, 3, size=(6, 2))
+    y, u = np.array([0, 1, 1, 0]), rng.integers(0, 2, size=6)
+    X[1] = X[0]
+    database, test = ds.Points(X, y), ds.Points(T, u)
+    U = ds.potential(KNeighborsClassifier(1), test=test, empty=0.0, path="fast")
+    truth = np.zeros(len(database))
+    for k in (1, 2, 3, 4):
+        sets = [database.take(list(S)) for S in product(range(4), repeat=k - 1)]
+        truth += np.mean([ds.marginals(U, S, database) for S in sets], axis=0) / 4
+    found = ds.knn_values(database, test=test, n_neighbors=1, m=4)
+    np.testing.assert_allclose(found.values, truth, rtol=0.0, atol=1e-15)
+
+
+def test_a_row_alone_has_the_value_that_it_has_among_others():
+    X, y = load_iris(return_X_y=True)  # copies, and a grid of 0.1 on which distances tie
+    order = np.random.default_rng(0).permutation(150)
+    X, y = np.vstack([X, X[:5]])[order], np.append(y, [2] * 5)[order]
+    database, setting = (X[:75], y[:75]), {"test": (X[75:], y[75:]), "m": 50}
+    together = ds.knn_values(database, **setting).values
+    alone = [ds.knn_values(database, points=(X[[i]], y[[i]]), **setting).values for i in range(75)]
+    assert np.concatenate(alone).tobytes() == together.tobytes()
+    some = ds.knn_values(database, points=(X[5:60:7], y[5:60:7]), **setting).values
+    assert some.tobytes() == together[5:60:7].tobytes()
+    columns = ds.knn_values(database, points=(np.asfortranarray(X[:75]), y[:75]), **setting).values
+    assert columns.tobytes() == together.tobytes()
+
+
+# --- columns far from zero
+
+
+@pytest.mark.parametrize("shift", [1e6, 1e8, 1.7e9])
+def test_a_shift_of_the_columns_changes_nothing(shift):
+    """Unix seconds are 1.7e9. What was shifted back without rounding has the same differences."""
+    rng = np.random.default_rng(0)
+    far = rng.normal(size=(200, 3)) + shift
+    near = far - shift
+    y = (near[:, 0] > 0).astype(int) ^ (rng.random(200) < 0.1)
+    moved, true = (
+        ds.knn_values((X[:100], y[:100]), test=(X[100:], y[100:]), m=50).values for X in (far, near)
+    )
+    assert moved.tobytes() == true.tobytes()
 
 
 def test_text_labels(database, held_out):

@@ -59,17 +59,24 @@ def knn_values(
 
         U(S) = mean over j of (1/K) * (number of i <= min(K, |S|) with y_(i) = y_j),  U(empty) = 0
 
-    With r the number of database points nearer to x_j than z, M points in the database, and
+    With r the number of database points that are as near to x_j as z or nearer, M points in the
+    database, and
 
         A(r) = E[min(N, K)] / (m r / M),  N ~ Binomial(m, r / M),  A(0) = 1,
 
-    which is the mean over k = 1..m of P[fewer than K of k - 1 draws are nearer than z],
+    which is the mean over k = 1..m of P[fewer than K of k - 1 draws are among these r],
 
         value(z) = mean over j of (1/K) ([y_z = y_j] A(r)
-                   - sum over ranks i > r of (A(i - 1) - A(i)) [y_(i) = y_j]).
+                   - sum over ranks i > r of (A(i - 1) - A(i)) s_i),
 
-    Distances are Euclidean. Ties: z is nearer than database points at the same distance, and
-    these are in the order of the database. Ties between points of one label make no difference.
+    where s_i is 1 if the database point of rank i has the label y_j, else 0.
+
+    Distances are Euclidean, summed from the differences of the columns. Ties follow the rule of the
+    fast path of `KNeighborsClassifier`: z comes after the rows of S at its distance (its own copies
+    in S are such rows), and the rows of S are in the order in which they were drawn. So each
+    database point of a tie is equally likely to be the one that z pushes out, and s_i is the share
+    of the label y_j among the database points that tie with rank i. The order of the database plays
+    no part, and a point has the same value whatever else is valued. Equal rows always tie.
 
     Parameters
     ----------
@@ -146,42 +153,44 @@ class _Block:
         gains = np.zeros((len(self.tables), len(self.points)))
         behind = np.zeros((len(self.tables), len(self.database) + 1))
         for y, near, far in zip(some.y, to_database, to_points, strict=True):
-            order, nearest = _sorted(near)
+            order = np.argsort(near)
+            nearest = near[order]
+            starts, ends = _ties(nearest)
             right = self.database.y[order] == y
+            counts = np.concatenate([[0], np.cumsum(right)])
+            shares = (counts[ends] - counts[starts]) / (ends - starts)
             # What stands behind rank r: the chance that z pushes out a right label.
-            behind[:, :-1] = np.cumsum((steps * right)[:, ::-1], axis=1)[:, ::-1]
+            behind[:, :-1] = np.cumsum((steps * shares)[:, ::-1], axis=1)[:, ::-1]
             if same:  # in the order of the ranks, which is the order in memory
-                r = _first_of_equals(nearest)
-                gains[:, order] += right * self.tables[:, r] - behind[:, r]
+                gains[:, order] += right * self.tables[:, ends] - behind[:, ends]
             else:
-                r = np.searchsorted(nearest, far, side="left")
+                r = np.searchsorted(nearest, far, side="right")
                 gains += (self.points.y == y) * self.tables[:, r] - behind[:, r]
         return Result(len(some), gains)
 
 
-def _sorted(distances: Floats) -> tuple[Array, Floats]:
-    """Places in order of distance, equals in the order of the database; and the distances."""
-    order = np.argsort(distances)  # not stable, but several times faster
-    found = distances[order]
-    if (found[1:] == found[:-1]).any():
-        order = np.argsort(distances, kind="stable")
-    return order, found
-
-
-def _first_of_equals(found: Floats) -> Array:
-    """For each of the sorted distances the rank of the first that is equal to it."""
-    ranks = np.arange(len(found))
-    ranks[1:][found[1:] == found[:-1]] = 0
-    return np.maximum.accumulate(ranks)
+def _ties(nearest: Floats) -> tuple[Array, Array]:
+    """For each of the sorted distances how many are smaller, and how many are no larger."""
+    last = np.append(nearest[1:] != nearest[:-1], True)
+    if last.all():
+        ranks = np.arange(len(nearest) + 1)
+        return ranks[:-1], ranks[1:]
+    ends = np.flatnonzero(last) + 1
+    sizes = np.diff(ends, prepend=0)
+    return np.repeat(ends - sizes, sizes), np.repeat(ends, sizes)
 
 
 def _distances(X: Floats, other: Floats) -> Floats:
-    """Squared distances less |x|^2, which orders the others in the same way."""
-    return (other**2).sum(axis=1) - 2.0 * (X @ other.T)
+    """(len(X), len(other)) distances; each depends on its two rows alone, to the last bit."""
+    # Late, because it loads numba.
+    from dshapley.learners.distances import named_distance
+
+    return named_distance("euclidean", 2, {}).between(X, other)
 
 
 def _floats(points: Points) -> Array:
-    return np.asarray(points.X, dtype=np.float64)
+    # In one layout: the compiler may sum another layout in another order.
+    return np.ascontiguousarray(points.X, dtype=np.float64)
 
 
 def _check(part: Points, database: Points, *, name: str) -> None:

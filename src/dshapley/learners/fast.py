@@ -18,11 +18,24 @@ from dshapley.learners.protocol import Query
 from dshapley.learners.refit import Refit, check_min_rows, described, training_sets
 from dshapley.points import Array, Bundles, Floats, Points
 
-__all__ = ["Asked", "Family", "Fast", "Sample", "Scored", "UnsupportedError", "double"]
+__all__ = [
+    "Asked",
+    "Family",
+    "Fast",
+    "Sample",
+    "Scored",
+    "UncertainError",
+    "UnsupportedError",
+    "double",
+]
 
 
 class UnsupportedError(Exception):
     """An estimator's parameters are beyond the fast path; the message says which, and why."""
+
+
+class UncertainError(FitError):
+    """An optimum that is not certain. It is not refitted: that would be no more certain."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,6 +193,8 @@ class Fast:
                     scores = query.score(_for_the_metric(block, classes, query))
                 found[places[done : done + len(block)]] = scores
                 done += len(block)
+        except UncertainError:
+            raise
         except (FitError, np.linalg.LinAlgError):
             # Refitting answers, or says what is wrong.
             refit = Refit(self.estimator, self.min_rows)

@@ -27,9 +27,11 @@ from scipy.special import expit
 from dshapley.errors import FitError
 from dshapley.learners.classes import check_class_weight, class_weights
 from dshapley.learners.fast import Asked, Family, Sample, UnsupportedError
-from dshapley.learners.flips import Flips, as_labels
+from dshapley.learners.flips import Flips
+from dshapley.learners.kernels import kernel
 from dshapley.learners.passes import EXACT, Steps, sure_labels
 from dshapley.learners.polish import Quadratic, first_steps, polished
+from dshapley.learners.precise import SURE_STEP, Precise, check_sure, outputs_of
 from dshapley.learners.softmax import Softmax
 from dshapley.points import Array, Floats
 
@@ -37,7 +39,9 @@ __all__ = ["family"]
 
 _NEWTON_STEPS = 200
 _FAIR = 1e-5
-"""The Newton decrement at an optimum where rounding lets it fall no further: badly scaled data."""
+"""A Newton decrement that may be all that rounding leaves: `_base` then decides if that is near."""
+
+_EPSILON = float(np.finfo(np.float64).eps)
 
 
 def family(estimator: Any) -> Family:
@@ -79,17 +83,18 @@ class Logistic:
         counts = np.bincount(S.y, minlength=c)
 
         @cache
-        def base(z_class: int | None) -> _Base | Softmax:
+        def base(z_class: int | None) -> _Base | Softmax | Precise:
             """S as it stands in S + z for a z of this class."""
             with_z = counts + (np.arange(c) == z_class)
             weights = self.C * class_weights(self.class_weight, with_z, labels)
-            if c == 2:
-                X, T = self._rows(S.X), self._rows(asked.X)
-                return _base(X, S.y, weights, T, self.fit_intercept, asked.kind)
-            missing = z_class if counts.min() == 0 else None
-            return Softmax.fitted(
-                S.X, S.y, weights, asked.X, self.fit_intercept, asked.kind, Z.X, missing
-            )
+            setting = (S.X, S.y, weights, asked.X, self.fit_intercept, asked.kind)
+            try:
+                if c == 2:
+                    return _base(*setting)
+                missing = z_class if counts.min() == 0 else None
+                return Softmax.fitted(*setting, Z.X, missing)
+            except (FitError, np.linalg.LinAlgError):
+                return Precise(*setting)
 
         whole = bool(counts.all())
         if whole:
@@ -97,8 +102,6 @@ class Logistic:
         size = _block_size(len(S), asked)
         for start in range(0, len(Z), size):
             rows, y = Z.X[start : start + size], Z.y[start : start + size]
-            if c == 2:
-                rows = self._rows(rows)
             if whole and self.class_weight != "balanced":
                 yield base(None).adding(rows, y)
                 continue
@@ -108,9 +111,6 @@ class Logistic:
                 block[where] = part
             yield block
 
-    def _rows(self, X: Floats) -> Floats:
-        return np.column_stack([X, np.ones(len(X))]) if self.fit_intercept else X
-
 
 @dataclass(frozen=True, eq=False)
 class _Base:
@@ -118,15 +118,21 @@ class _Base:
 
     S: tuple[Floats, Array]
     """Its rows and classes."""
-    fit_intercept: bool
+    centre: Floats | None
+    """What is taken from all rows, where an intercept makes up for it."""
     w: Floats
     root: Floats
     """L^-1 of the Hessian LL' at w."""
     quadratic: Quadratic
     weights: Floats
     """C of a row of each class."""
+    X: Floats
+    """The test rows."""
     T: Floats
+    """The same, centred and with a column for the intercept."""
     kind: str
+    reach: float
+    """How far a test row's decision value can move for a step of length 1."""
 
     def alone(self) -> Array:
         """One row: the outputs of S itself."""
@@ -134,13 +140,15 @@ class _Base:
 
     def adding(self, rows: Floats, y: Array) -> Array:
         """The outputs of S + z for each z."""
-        S = self.quadratic
+        S, raw = self.quadratic, rows
+        rows, _ = _framed(raw, self.centre)
         points = (rows @ self.root.T, rows @ self.w, y, self.weights[y])
         start = first_steps(S, *points)
         if self.kind != "label":
             steps = polished(S, *points, start=start, tolerance=np.full(len(y), EXACT))
             outputs = self._outputs(self._decisions + steps.d @ self._test.T)
-            return self._with_lost(outputs, np.flatnonzero(np.isinf(steps.blur)), rows, y)
+            lost = np.flatnonzero(steps.blur * self.reach > SURE_STEP)
+            return self._with_lost(outputs, lost, raw, y)
 
         def solve(which: Array, start: Steps, tolerance: Floats, single: bool) -> Steps:
             some = (part[which] for part in points)
@@ -149,24 +157,27 @@ class _Base:
         def label(which: Array, steps: Steps) -> tuple[Array, Floats]:
             return self._flips.labels(steps.d, steps.blur)
 
-        labels, lost = sure_labels(solve, label, start, self._flips.reach)
-        return self._with_lost(labels, lost, rows, y)
+        sure = SURE_STEP / self.reach
+        labels, lost = sure_labels(solve, label, start, self._flips.reach, sure)
+        return self._with_lost(labels, lost, raw, y)
 
     def _with_lost(self, outputs: Array, lost: Array, rows: Floats, y: Array) -> Array:
         """Outputs with those of some z found by fitting S + z from scratch."""
         X, classes = self.S
         for i in lost:
-            with_z = np.vstack([X, rows[i]]), np.append(classes, y[i])
-            alone = _base(*with_z, self.weights, self.T, self.fit_intercept, self.kind)
-            outputs[i] = alone.alone()[0]
+            setting = (
+                np.vstack([X, rows[i]]), np.append(classes, y[i]), self.weights, self.X,
+                self.centre is not None, self.kind,
+            )  # fmt: skip
+            try:
+                found = _base(*setting).alone()
+            except (FitError, np.linalg.LinAlgError):
+                found = Precise(*setting).alone()
+            outputs[i] = found[0]
         return outputs
 
     def _outputs(self, decisions: Floats) -> Array:
-        if self.kind == "label":
-            return as_labels(decisions > 0.0, 2)
-        if self.kind == "score":
-            return np.stack([-decisions, decisions], axis=-1)
-        return np.stack([expit(-decisions), expit(decisions)], axis=-1)
+        return outputs_of(decisions, self.kind)
 
     @cached_property
     def _decisions(self) -> Floats:
@@ -182,7 +193,13 @@ class _Base:
 
 
 def _base(X: Floats, y: Array, weights: Floats, T: Floats, fit_intercept: bool, kind: str) -> _Base:
-    """The fit on S, or for S of one class the best constant with one row of the other added."""
+    """The fit on S, or for S of one class the best constant with one row of the other added.
+
+    An UncertainError where rounding may have moved its decision values by more than `SURE`.
+    """
+    S, test = (X, y), T
+    centre = X.mean(axis=0) if fit_intercept else None
+    (X, widest), (T, extremes) = _framed(X, centre), _framed(T, centre)
     penalty = np.ones(X.shape[1])
     start = np.zeros(X.shape[1])
     counts = np.bincount(y, minlength=2)
@@ -192,14 +209,57 @@ def _base(X: Floats, y: Array, weights: Floats, T: Floats, fit_intercept: bool, 
         start[-1] = np.log(odds[1] / odds[0])
     C = weights[y]
     # S of one class alone has no optimum: its intercept has no penalty.
-    w = _optimum(X, y, C, penalty, start) if counts.all() else start
+    whole = bool(counts.all())
+    w = _optimum(X, y, C, penalty, start) if whole else start
     f = X @ w
     p = expit(f)
     D = C * p * expit(-f)
-    root = _inverse_root(_hessian(X, D, penalty))
-    gradient = root @ (penalty * w + X.T @ (C * (p - y)))
-    quadratic = Quadratic(_whitened(X, root), p, D, gradient)
-    return _Base((X, y), fit_intercept, w, root, quadratic, weights, T, kind)
+    pulls = C * _misses(f, y)
+    H = _hessian(X, D, penalty)
+    root = _inverse_root(H)
+    gradient = root @ (penalty * w + X.T @ pulls)
+    growth = float((np.diag(H) * np.diag(root) ** 2).max())
+    quadratic = Quadratic(_whitened(X, root), p, D, gradient, growth)
+    reach = float(np.maximum(widest, extremes) @ np.sqrt(np.einsum("ij,ij->j", root, root)))
+    away = np.sqrt(gradient @ gradient) if whole else 0.0
+    # Rounding errors of the gradient in the norm of H^-1: of f, of the penalty, and of the sum.
+    noise = _EPSILON * (
+        np.sqrt(D.sum()) * (widest @ np.abs(w))
+        + np.sqrt(penalty @ w**2)
+        + np.abs(pulls).sum() * quadratic.reach
+    )
+    check_sure(away + noise, reach, len(X))
+    return _Base(S, centre, w, root, quadratic, weights, test, T, kind, reach)
+
+
+def _framed(X: Floats, centre: Floats | None) -> tuple[Floats, Floats]:
+    """The rows as they are, or centred and with a column of ones; and the largest in each column.
+
+    Centred, columns far from zero lose no digits.
+    """
+    intercept = centre is not None
+    shift = np.zeros(X.shape[1]) if centre is None else centre
+    rows, widest = np.empty((len(X), X.shape[1] + intercept)), np.zeros(X.shape[1] + intercept)
+    _frame(np.ascontiguousarray(X), shift, rows, widest)
+    return rows, widest
+
+
+@kernel
+def _frame(X: Array, shift: Array, rows: Array, widest: Array) -> None:
+    d = X.shape[1]
+    for i in range(X.shape[0]):
+        for j in range(d):
+            rows[i, j] = X[i, j] - shift[j]
+            widest[j] = max(widest[j], abs(rows[i, j]))
+        for j in range(d, rows.shape[1]):
+            rows[i, j] = 1.0
+            widest[j] = 1.0
+
+
+def _misses(f: Floats, y: Array) -> Floats:
+    """The probability of class 1 less y: without a difference, which would lose a small one."""
+    sign = np.where(y == 1, -1.0, 1.0)
+    return sign * expit(sign * f)
 
 
 def _hessian(X: Floats, D: Floats, penalty: Floats) -> Floats:
@@ -227,20 +287,21 @@ def _optimum(
     """The optimum of S, by Newton's method; a Hessian serves as long as it serves well."""
     if len(X) > 8 * X.shape[1] and len(np.unique(y[::4])) == 2:  # a quarter brings one near
         w = _optimum(X[::4], y[::4], 4.0 * C[::4], penalty, w, tolerance=0.1)
-    sign = np.where(y == 1, 1.0, -1.0)
+    sign = np.where(y == 1, -1.0, 1.0)
 
     def loss(w: Floats, f: Floats) -> float:
-        return float(0.5 * penalty @ w**2 + C @ np.logaddexp(0.0, -sign * f))
+        return float(0.5 * penalty @ w**2 + C @ np.logaddexp(0.0, sign * f))
 
     f = X @ w
     value = loss(w, f)
     factor: Any = None
     before, was_fresh = np.inf, False
     for _ in range(_NEWTON_STEPS):
-        p = expit(f)
-        gradient = penalty * w + X.T @ (C * (p - y))
+        misses = sign * expit(sign * f)
+        gradient = penalty * w + X.T @ (C * misses)
         fresh = factor is None
         if fresh:
+            p = np.abs(misses)
             H = _hessian(X, C * p * (1.0 - p), penalty)
             factor = linalg.cho_factor(H, lower=True, check_finite=False)
         step = linalg.cho_solve(factor, gradient, check_finite=False)

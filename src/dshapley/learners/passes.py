@@ -129,13 +129,15 @@ def sure_labels(
     label: Callable[[Array, Steps], tuple[Array, Floats]],
     start: Steps,
     reach: Floats,
+    sure: float,
 ) -> tuple[Array, Array]:
     """The labels of all z, solved no more exactly than it takes to be sure of them.
 
     First in single precision to where about one in seven is not sure, then those to a fraction of
     the gap to their nearest flip, at last to the optimum in double, where nothing is left to be
     unsure of. `solve(which, start, tolerance, single)` returns steps with their blur, `label` the
-    labels of steps and the gaps. Comes with which z were not found at all.
+    labels of steps and the gaps. Comes with which z are still unsure by a blur of more than
+    `sure`: a tie stays unsure by its rounding error, and that is left as it is.
     """
     which = np.arange(len(start.d))
     rough = max(_ROUGH * float(reach[min(10, len(reach) - 1)]), EXACT)
@@ -151,7 +153,7 @@ def sure_labels(
         tolerance = np.maximum(share * np.where(lost, 0.0, gaps[unsure]), EXACT)
         steps = solve(which, steps, tolerance, single)
         labels[which], gaps = label(which, steps)
-    return labels, which[np.isinf(steps.blur)]
+    return labels, which[(gaps <= steps.blur) & (steps.blur > sure)]
 
 
 def too_far(dtype: Any) -> float:

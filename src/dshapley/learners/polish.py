@@ -33,13 +33,26 @@ class Quadratic:
     """C p (1 - p): the weight of each row in the Hessian."""
     gradient: Array
     """Of S at w: zero where w is its optimum."""
+    growth: float = 1.0
+    """By how much the Hessian's range amplifies rounding errors in these coordinates."""
 
     @cached_property
     def single(self) -> Quadratic:
         """The same in single precision."""
-        return Quadratic(
-            *(part.astype(np.float32) for part in (self.X, self.p, self.D, self.gradient))
-        )
+        parts = (self.X, self.p, self.D, self.gradient)
+        X, p, D, gradient = (part.astype(np.float32) for part in parts)
+        return Quadratic(X, p, D, gradient, self.growth)
+
+    @cached_property
+    def rounding(self) -> float:
+        """The relative error of a step."""
+        epsilon = float(np.finfo(np.float64).eps)
+        return max(32.0 * float(np.finfo(self.X.dtype).eps), epsilon * self.growth)
+
+    @cached_property
+    def wobble(self) -> float:
+        """The error of a gradient, for a remainder whose terms do not cancel."""
+        return 0.5 * float(np.finfo(self.X.dtype).eps) * math.sqrt(float(self.D.sum()))
 
     @cached_property
     def reach(self) -> float:
@@ -127,11 +140,10 @@ class _Work:
     def gradients(self) -> None:
         """See `Work`."""
         S = self.S
-        rounding = 32.0 * float(np.finfo(S.X.dtype).eps)
         _directions(
             self.R @ S.X, S.gradient, self.z, self.f, self.y, self.C, self.h, self.d, self.v,
-            self.largest, too_far(S.X.dtype), S.reach, self.tolerance, rounding, self.P,
-            self.direction, self.slopes, self.far, self.done,
+            self.largest, too_far(S.X.dtype), S.reach, self.tolerance, S.rounding, S.wobble,
+            self.P, self.direction, self.slopes, self.far, self.done,
         )  # fmt: skip
 
     def advance(self) -> None:
@@ -151,6 +163,12 @@ def _sigmoid(f: float) -> float:
     return e / (1.0 + e)
 
 
+@inlined
+def _miss(f: float, y: float) -> float:
+    """The probability of class 1 less y: without a difference, which would lose a small one."""
+    return -_sigmoid(-f) if y > 0.5 else _sigmoid(f)
+
+
 @kernel
 def _scalars(f: Array, h: Array, y: Array, C: Array, a: Array) -> None:
     """Solve a = C (s(f - a h) - y) by Newton's method within a bracket: one side falls in a."""
@@ -158,13 +176,13 @@ def _scalars(f: Array, h: Array, y: Array, C: Array, a: Array) -> None:
         low, high = (-C[i], 0.0) if y[i] > 0.5 else (0.0, C[i])
         root = 0.5 * (low + high)
         for _ in range(100):
-            s = _sigmoid(f[i] - root * h[i])
-            gap = root - C[i] * (s - y[i])
+            s = _miss(f[i] - root * h[i], y[i])
+            gap = root - C[i] * s
             if gap > 0.0:
                 high = root
             else:
                 low = root
-            step = gap / (1.0 + C[i] * h[i] * s * (1.0 - s))
+            step = gap / (1.0 + C[i] * h[i] * abs(s) * (1.0 - abs(s)))
             following = root - step
             if not low <= following <= high:
                 following = 0.5 * (low + high)
@@ -189,8 +207,8 @@ def _remainders(U: Array, p: Array, D: Array, c: Any, R: Array, largest: Array) 
 @kernel
 def _directions(
     G: Array, base: Array, z: Array, f: Array, y: Array, C: Array, h: Array, d: Array, v: Array,
-    largest: Array, limit: float, reach: float, tolerance: Array, rounding: float, P: Array,
-    direction: Array, slopes: Array, far: Array, done: Array,
+    largest: Array, limit: float, reach: float, tolerance: Array, rounding: float, wobble: float,
+    P: Array, direction: Array, slopes: Array, far: Array, done: Array,
 ) -> None:  # fmt: skip
     """Finish the gradients; who is near enough is done, the others get a conjugate direction.
 
@@ -202,9 +220,9 @@ def _directions(
         if largest[i] > limit:
             done[i], far[i] = True, np.inf
             continue
-        s = _sigmoid(f[i] + v[i])
-        pull = C[i] * (s - y[i])
-        curve = C[i] * s * (1.0 - s)
+        s = _miss(f[i] + v[i], y[i])
+        pull = C[i] * s
+        curve = C[i] * abs(s) * (1.0 - abs(s))
         gg, gz, dd, old = 0.0, 0.0, 0.0, 0.0
         for j in range(d.shape[1]):
             g = G[i, j] + d[i, j] + base[j] + pull * z[i, j]
@@ -213,7 +231,9 @@ def _directions(
             gz += g * z[i, j]
             dd += d[i, j] * d[i, j]
             old += g * P[i, j]
-        size, floor = math.sqrt(gg), rounding * math.sqrt(dd)
+        # In a remainder of u, terms up to exp(2 u) cancel.
+        cancelled = largest[i] * math.exp(2.0 * largest[i])
+        size, floor = math.sqrt(gg), rounding * math.sqrt(dd) + wobble * cancelled
         share = curve * gz / (1.0 + curve * h[i])
         bound = math.exp(min(largest[i] + 0.1, 60.0))
         sound = (size + floor) * bound * reach <= 0.1
@@ -264,7 +284,7 @@ def _search(
         first = 0.0
         for j in range(k):
             first += R[i, j] * U_along[i, j]
-        first += at + C[i] * (_sigmoid(f[i] + v[i]) - y[i]) * along_z
+        first += at + C[i] * _miss(f[i] + v[i], y[i]) * along_z
         for _ in range(30):
             typed[0] = t
             step = typed[0]
@@ -285,15 +305,15 @@ def _search(
                     * under
                     * (along * along)
                 )
-            s = _sigmoid(f[i] + v[i] + t * along_z)
-            total = slope + at + t * own + C[i] * (s - y[i]) * along_z
+            s = _miss(f[i] + v[i] + t * along_z, y[i])
+            total = slope + at + t * own + C[i] * s * along_z
             if abs(total) <= 0.1 * abs(first):
                 break
             if total > 0.0:
                 high = t
             else:
                 low = t
-            bend = curve + own + C[i] * s * (1.0 - s) * along_z * along_z
+            bend = curve + own + C[i] * abs(s) * (1.0 - abs(s)) * along_z * along_z
             following = t - total / bend
             if not low < following < high:
                 following = 0.5 * (low + high) if high < np.inf else 2.0 * t

@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from scipy.special import softmax
 
-from dshapley.learners.flips import Beyond, Flips, as_labels
+from dshapley.errors import FitError
+from dshapley.learners.flips import Beyond, Flips
 from dshapley.learners.passes import EXACT, Steps, sure_labels
-from dshapley.learners.softmax_fit import Preconditioner, Problem, Space, optimum
+from dshapley.learners.precise import SURE, SURE_STEP, Precise, check_sure, outputs_of
+from dshapley.learners.softmax_fit import Preconditioner, Problem, Space, noise, optimum
 from dshapley.learners.softmax_polish import Curve, polished
 from dshapley.points import Array, Floats
 
@@ -31,10 +32,14 @@ class Softmax:
     X: Floats
     """The test rows."""
     kind: str
+    T: Floats
+    """The test rows in the coordinates of the space."""
+    reach: float
+    """At most how far a class can gain on another, in a test row, for a step of length 1."""
 
     @classmethod
     def fitted(
-        cls, X: Floats, y: Array, weights: Floats, T: Floats, fit_intercept: bool, kind: str,
+        cls, X: Floats, y: Array, weights: Floats, test: Floats, fit_intercept: bool, kind: str,
         Z: Floats, missing: int | None,
     ) -> Softmax:  # fmt: skip
         """The model of S, prepared for the rows Z.
@@ -56,12 +61,24 @@ class Softmax:
         W = optimum(problem, W)
         problem = Problem(rows[:k], problem.Y[:k], problem.C[:k], penalty)
         rows, P = problem.X, problem.probabilities(W)
-        gradient = problem.gradient(W, P) if missing is not None else np.zeros_like(W)
+        misses = problem.misses(P)
+        gradient = problem.pulled(W, misses)
         curvature = problem.C @ (rows**2 * (1.0 - (P**2).sum(axis=1))[:, np.newaxis]) / c
         space = replace(space, scale=np.sqrt(penalty + curvature))
         scaled = replace(problem, X=rows / space.scale, penalty=penalty / space.scale**2)
         gradient /= space.scale
         M = Preconditioner.of(scaled, P, _leading(rows.shape, c, len(Z)))
+        T = space.rows(test)
+        leads = M.leads()
+        spread = float(leads @ np.abs(scaled.X).max(axis=0))
+        reach = max(spread, float(leads @ np.abs(T).max(axis=0, initial=0.0)))
+        # Without one class S has no optimum of its own, and the gradient is no error.
+        away = 0.0 if missing is not None else np.sqrt((gradient * M(gradient[None])[0]).sum())
+        away += noise(problem, W, P, misses, spread)
+        W = W * space.scale
+        if away * reach > SURE:
+            reach = min(reach, 2.0 * float(M.lengths(T, (T @ W.T).argmax(axis=1)).max(initial=0.0)))
+        check_sure(away, reach, k)
         if len(space.V) > space.V.shape[1]:  # one more coordinate: what of z is orthogonal to S
             M = replace(M, tail=np.column_stack([M.tail, np.ones(c)]))
             scaled = replace(
@@ -69,8 +86,10 @@ class Softmax:
                 penalty=np.append(scaled.penalty, 1.0),
             )  # fmt: skip
             gradient = np.column_stack([gradient, np.zeros(c)])
-        curve = Curve(scaled.X, np.ascontiguousarray(P.T), scaled.C, scaled.penalty, gradient, M)
-        return cls(S, space, W * space.scale, curve, weights, T, kind)
+            reach += np.sqrt(2.0) * float(np.linalg.norm(np.abs(test - space.mean).max(axis=0)))
+        P = np.ascontiguousarray(P.T)
+        curve = Curve(scaled.X, P, scaled.C, scaled.penalty, gradient, M, spread)
+        return cls(S, space, W, curve, weights, test, kind, T, reach)
 
     def alone(self) -> Array:
         """One row: the outputs of S itself."""
@@ -91,8 +110,8 @@ class Softmax:
         if self.kind != "label":
             exact = np.full(len(z), EXACT)
             steps = polished(self.curve, *points, start=start, tolerance=exact)
-            d, lost = steps.d, np.flatnonzero(np.isinf(steps.blur))
-            change = np.einsum("nap,tp->nta", d[:, :, :p], self._test)
+            d, lost = steps.d, self._lost(steps.blur)
+            change = np.einsum("nap,tp->nta", d[:, :, :p], self.T)
             if beyond.shape[1]:
                 change += (directions @ self._beyond.T)[:, :, np.newaxis] * d[:, np.newaxis, :, p]
             return self._with_lost(self._outputs(self._decisions + change), lost, rows, y)
@@ -106,28 +125,33 @@ class Softmax:
             out = Beyond(directions[which], steps.d[:, :, p]) if beyond.shape[1] else None
             return self._flips.labels(steps.d[:, :, :p], steps.blur, steps.lengths, out)
 
-        labels, lost = sure_labels(solve, label, start, self._flips.reach)
+        labels, lost = sure_labels(
+            solve, label, start, self._flips.reach, SURE_STEP / self._tight_reach
+        )
         return self._with_lost(labels, lost, rows, y)
+
+    def _lost(self, blur: Floats) -> Array:
+        """Which z are not near enough to their optimum."""
+        lost = np.flatnonzero(blur * self.reach > SURE_STEP)
+        return lost[blur[lost] * self._tight_reach > SURE_STEP] if len(lost) else lost
 
     def _with_lost(self, outputs: Array, lost: Array, rows: Floats, y: Array) -> Array:
         """Outputs with those of some z found by fitting S + z from scratch."""
         X, classes = self.S
         for i in lost:
-            alone = Softmax.fitted(
+            setting = (
                 np.vstack([X, rows[i]]), np.append(classes, y[i]), self.weights, self.X,
-                self.space.fit_intercept, self.kind, rows[:0], None,
+                self.space.fit_intercept, self.kind,
             )  # fmt: skip
-            outputs[i] = alone.alone()[0]
+            try:
+                found = Softmax.fitted(*setting, rows[:0], None).alone()
+            except (FitError, np.linalg.LinAlgError):
+                found = Precise(*setting).alone()
+            outputs[i] = found[0]
         return outputs
 
     def _outputs(self, decisions: Floats) -> Array:
-        if self.kind == "label":
-            return as_labels(decisions.argmax(axis=-1), len(self.W))
-        return softmax(decisions, axis=-1)
-
-    @cached_property
-    def _test(self) -> Floats:
-        return self.space.rows(self.X)
+        return outputs_of(decisions, self.kind)
 
     @cached_property
     def _beyond(self) -> Floats:
@@ -135,15 +159,23 @@ class Softmax:
 
     @cached_property
     def _decisions(self) -> Floats:
-        return self._test @ self.W.T
+        return self.T @ self.W.T
+
+    @cached_property
+    def _tight_reach(self) -> float:
+        """The same, row by row: any two classes are as far apart as both are from the label's."""
+        return min(self.reach, 2.0 * float(self._lengths.max(initial=0.0)))
+
+    @cached_property
+    def _lengths(self) -> Floats:
+        T, beyond = self.T, self._beyond
+        if beyond.shape[1]:
+            T = np.column_stack([T, np.linalg.norm(beyond, axis=1)])
+        return self.curve.M.lengths(T, self._decisions.argmax(axis=1))
 
     @cached_property
     def _flips(self) -> Flips:
-        T, beyond = self._test, self._beyond
-        if beyond.shape[1]:
-            T = np.column_stack([T, np.linalg.norm(beyond, axis=1)])
-        lengths = self.curve.M.lengths(T, self._decisions.argmax(axis=1))
-        return Flips(self._decisions, self._test, lengths, beyond)
+        return Flips(self._decisions, self.T, self._lengths, self._beyond)
 
 
 _LEADING = 1024

@@ -17,14 +17,16 @@ from scipy.special import softmax
 from dshapley.errors import FitError
 from dshapley.points import Array, Floats
 
-__all__ = ["Preconditioner", "Problem", "Space", "optimum"]
+__all__ = ["Preconditioner", "Problem", "Space", "noise", "optimum"]
 
 _NEWTON_STEPS = 100
 _NEAR = 1e-11
 """The gradient at an optimum, in the norm of M^-1."""
 
 _FAIR = 1e-5
-"""The same, where rounding errors let it fall no further: badly scaled data."""
+"""The same, where it may be all that rounding leaves: the caller decides if that is near."""
+
+_EPSILON = float(np.finfo(np.float64).eps)
 
 _SMALL = 512
 _WELL_CONDITIONED = 1e4
@@ -95,7 +97,16 @@ class Problem:
         return float(0.5 * (W**2 @ self.penalty).sum() + self.C @ logs)
 
     def gradient(self, W: Floats, P: Floats) -> Floats:
-        return self.penalty * W + (self.C[:, np.newaxis] * (P - self.Y)).T @ self.X
+        return self.pulled(W, P - self.Y)
+
+    def pulled(self, W: Floats, misses: Floats) -> Floats:
+        """The gradient, from P - Y."""
+        return self.penalty * W + (self.C[:, np.newaxis] * misses).T @ self.X
+
+    def misses(self, P: Floats) -> Floats:
+        """P - Y: for the label from the other classes, since 1 - P would lose a small one."""
+        others = P * (1.0 - self.Y)
+        return np.asarray(others - self.Y * others.sum(axis=1, keepdims=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,6 +162,33 @@ class Preconditioner:
                 squares[rows, b] += np.einsum("ij,ij->i", lead @ Q, lead)
         return np.sqrt(np.maximum(squares, 0.0))
 
+    def leads(self) -> Floats:
+        """(p,) at most how far one class can gain on another, for a step of length 1, in a row
+        with a 1 in one coordinate and zeros elsewhere.
+        """
+        c = len(self.tail)
+        r = len(self.inverse) // c
+        own = np.einsum("ajbj->abj", self.inverse.reshape(c, r, c, r)).astype(np.float64)
+        each = np.einsum("aaj->aj", own)
+        squares = (each[:, np.newaxis] + each - 2.0 * own).max(axis=(0, 1))
+        tail = 2.0 * self.tail.max(axis=0)
+        return np.sqrt(np.maximum(np.concatenate([squares, tail]), 0.0))
+
+
+def noise(problem: Problem, W: Floats, P: Floats, misses: Floats, spread: float) -> float:
+    """What rounding may change of the gradient at W, in the norm of M^-1.
+
+    `misses` are P - Y; `spread` is at most how far a class can gain on another in a row of S.
+    """
+    missed = 0.5 * problem.C * np.abs(misses).sum(axis=1)
+    # Rows were rotated, with rounding errors of the size of the whole row.
+    inner = np.einsum("i,ij,ij->", missed, problem.X, problem.X) * (W**2).sum()
+    held = (W**2 @ problem.penalty).max()
+    # The pull of a row is no longer than its curvature lets it be, nor than the row itself.
+    own = np.maximum((P * problem.Y).sum(axis=1), 1e-300)
+    pulls = np.minimum(missed * spread, np.sqrt(missed / own)).sum()
+    return _EPSILON * float(np.sqrt(inner) + np.sqrt(held) + pulls)
+
 
 def _leading_hessian(problem: Problem, P: Floats, r: int, dtype: Any) -> Array:
     """(c r, c r): the Hessian of the first r coordinates of all classes."""
@@ -190,7 +228,8 @@ def optimum(problem: Problem, W: Floats) -> Floats:
     value, before, size, M = problem.loss(W), np.inf, np.inf, None
     for _ in range(_NEWTON_STEPS):
         P = problem.probabilities(W)
-        g = problem.gradient(W, P)
+        # Far from the optimum the plain difference is exact enough, and cheaper.
+        g = problem.pulled(W, problem.misses(P)) if size < 1e-2 else problem.gradient(W, P)
         if M is None or size > 1.0:  # after that the Hessian hardly changes
             M = Preconditioner.of(problem, P, r)
         size = float(np.sqrt((g * M(g[np.newaxis])[0]).sum()))

@@ -38,6 +38,8 @@ class Curve:
     gradient: Array
     """(c, p) of S at its model: zero at an optimum."""
     M: Preconditioner
+    spread: float
+    """At most how far a class can gain on another in a row of S, for a step of length 1."""
 
     @cached_property
     def single(self) -> Curve:
@@ -48,7 +50,18 @@ class Curve:
         X, P, C, penalty, gradient = (np.ascontiguousarray(part, np.float32) for part in shared)
         inverse, tail = (part.astype(np.float32) for part in (self.M.inverse, self.M.tail))
         M = Preconditioner(inverse, tail, steep=False)
-        return Curve(X, P, C, penalty, gradient, M)
+        return Curve(X, P, C, penalty, gradient, M, self.spread)
+
+    @cached_property
+    def wobble(self) -> float:
+        """The error of a gradient, for changes of probabilities whose terms do not cancel."""
+        P = self.P.astype(np.float64)
+        best = P.argmax(axis=0), np.arange(P.shape[1])
+        P[best] = 0.0
+        # Of a row with the best class nearly certain, that class cancels: an error of the order of
+        # C, in a direction that the Hessian of that row hardly holds.
+        lengths = 1.0 / np.maximum(self.C * P.sum(axis=0), self.spread**-2.0)
+        return float(np.finfo(self.X.dtype).eps * np.sqrt((self.C**2 * lengths).sum()))
 
     @cached_property
     def constants(self) -> tuple[Any, ...]:
@@ -85,6 +98,8 @@ class _Work:
     """(n, c, k) by how much the probabilities of S change, times C_i"""
     largest: Floats
     """The largest entry of U."""
+    cancelled: Floats
+    """By how much 1 / (1 + m) amplifies rounding errors, at most: see `_remainders`."""
     along_z: Array
     """M^-1 times the pull of z at the model of S."""
     weight_z: Floats
@@ -107,8 +122,8 @@ class _Work:
         dtype = S.X.dtype
         d, Md, z = (part.astype(dtype) for part in (steps.d, steps.Md, z))
         U = (d.reshape(n * c, p) @ S.X.T).reshape(n, c, len(S.X))
-        R, largest = np.empty_like(U), np.empty(n)
-        _remainders(U, S.P, S.C, S.constants, R, largest)
+        R, largest, cancelled = np.empty_like(U), np.empty(n), np.empty(n)
+        _remainders(U, S.P, S.C, S.constants, R, largest, cancelled)
         # With the curvature of z in the direction b of its pull M is M + weight (b z)(b z)'.
         pull, weight = np.empty((n, c)), np.empty(n)
         _pull_and_weight(f, y, C, pull, weight)
@@ -117,7 +132,7 @@ class _Work:
         weight /= 1.0 + weight * np.einsum("nap,nap->n", along_z, pulls)
         return cls(
             S, z=z, f=f, y=y, C=C, tolerance=tolerance, d=d, Md=Md, U=U, R=R, largest=largest,
-            along_z=along_z, weight_z=weight, solved=np.zeros_like(d),
+            cancelled=cancelled, along_z=along_z, weight_z=weight, solved=np.zeros_like(d),
             direction=np.zeros_like(d), M_direction=np.zeros_like(d), slopes=np.zeros(n),
             far=np.full(n, np.inf), done=np.zeros(n, np.bool_),
         )  # fmt: skip
@@ -132,8 +147,8 @@ class _Work:
         rounding = 32.0 * float(np.finfo(S.X.dtype).eps)
         _directions(
             G, following, self.solved, self.along_z, self.weight_z, self.d, self.Md, self.direction,
-            self.M_direction, self.largest, too_far(S.X.dtype), self.tolerance, rounding, _SAFETY,
-            self.slopes, self.far, self.done,
+            self.M_direction, self.largest, self.cancelled, too_far(S.X.dtype), self.tolerance,
+            rounding, S.wobble, _SAFETY, self.slopes, self.far, self.done,
         )  # fmt: skip
         self.solved = following
 
@@ -145,12 +160,14 @@ class _Work:
         _search(
             self.U, along, S.P, S.C, S.constants, S.penalty, S.gradient, self.z, self.f, self.y,
             self.C, self.d, self.direction, self.Md, self.M_direction, self.R, self.largest,
-            self.done,
+            self.cancelled, self.done,
         )  # fmt: skip
 
 
 @kernel
-def _remainders(U: Array, P: Array, C: Array, c: Any, R: Array, largest: Array) -> None:
+def _remainders(
+    U: Array, P: Array, C: Array, c: Any, R: Array, largest: Array, cancelled: Array
+) -> None:
     """R = C (softmax(f + u) - softmax(f)) = C p (e - m) / (1 + m), e = exp(u) - 1, m its mean."""
     n, n_classes, k = U.shape
     E = np.empty((n_classes, k), U.dtype)
@@ -166,6 +183,16 @@ def _remainders(U: Array, P: Array, C: Array, c: Any, R: Array, largest: Array) 
             for j in range(k):
                 R[i, a, j] = C[j] * P[a, j] * (E[a, j] - m[j]) / max(c[10] + m[j], c[14])
         largest[i] = largest_of(U[i].ravel())
+        cancelled[i] = _cancelled(m)
+
+
+@inlined
+def _cancelled(m: Array) -> float:
+    """The largest 1 / (1 + m)^2, or 1."""
+    low = 0.0
+    for number in m:
+        low = min(low, number)
+    return 1.0 / max(1.0 + low, 1e-30) ** 2
 
 
 @kernel
@@ -184,7 +211,7 @@ def _finish(
 
 @inlined
 def _pulls(f: Array, z: Array, d: Array, y: int, C: float, pull: Array) -> None:
-    """C (softmax(f + d z) - 1 at y)."""
+    """C (softmax(f + d z) - 1 at y), the last without a difference."""
     for a in range(len(pull)):
         pull[a] = f[a]
         for j in range(len(z)):
@@ -194,9 +221,11 @@ def _pulls(f: Array, z: Array, d: Array, y: int, C: float, pull: Array) -> None:
     for a in range(len(pull)):
         pull[a] = math.exp(pull[a] - top)
         total += pull[a]
+    others = 0.0
     for a in range(len(pull)):
         pull[a] *= C / total
-    pull[y] -= C
+        others += pull[a] if a != y else 0.0
+    pull[y] = -others
 
 
 @kernel
@@ -221,8 +250,9 @@ def _pull_and_weight(f: Array, y: Array, C: Array, pull: Array, weight: Array) -
 @kernel
 def _directions(
     G: Array, solved: Array, before: Array, along_z: Array, weight_z: Array, d: Array, Md: Array,
-    direction: Array, M_direction: Array, largest: Array, limit: float, tolerance: Array,
-    rounding: float, safety: float, slopes: Array, far: Array, done: Array,
+    direction: Array, M_direction: Array, largest: Array, cancelled: Array, limit: float,
+    tolerance: Array, rounding: float, wobble: float, safety: float, slopes: Array, far: Array,
+    done: Array,
 ) -> None:  # fmt: skip
     """Who is near enough is done, the others get a conjugate direction (Polak and Ribiere's)."""
     n, n_classes, p = G.shape
@@ -248,7 +278,9 @@ def _directions(
         if gp < 0.0 or size_d < -rounding * size_d_abs:  # M is lost in rounding errors
             done[i], far[i] = True, np.inf
             continue
-        size, floor = math.sqrt(gp), rounding * math.sqrt(max(size_d, 0.0))
+        noise = wobble * min(largest[i], 1.0) * cancelled[i]
+        floor = rounding * math.sqrt(max(size_d, 0.0)) + noise
+        size = math.sqrt(gp)
         far[i] = safety * (size + floor) * math.exp(min(2.0 * largest[i], 60.0))
         if far[i] <= tolerance[i] or size <= floor:
             done[i] = True
@@ -276,7 +308,7 @@ def _directions(
 def _search(
     U: Array, along: Array, P: Array, C: Array, c: Any, penalty: Array, base: Array, z: Array,
     f: Array, y: Array, Cz: Array, d: Array, direction: Array, Md: Array, M_direction: Array,
-    R: Array, largest: Array, done: Array,
+    R: Array, largest: Array, cancelled: Array, done: Array,
 ) -> None:  # fmt: skip
     """Go along each direction to where the slope is a tenth of what it was: mostly one step."""
     n, n_classes, k = U.shape
@@ -349,6 +381,7 @@ def _search(
                 d[i, a, j] += step * direction[i, a, j]
                 Md[i, a, j] += step * M_direction[i, a, j]
         largest[i] = largest_of(U[i].ravel())
+        cancelled[i] = _cancelled(m)
 
 
 @inlined
