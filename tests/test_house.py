@@ -22,6 +22,7 @@ FLOW = [
     "identity",
     "points",
     "metrics",
+    "scorers",
     "learners.protocol",
     "learners.refit",
     "learners.fast",

@@ -18,8 +18,9 @@ from dshapley.errors import FitError, InputError, warn
 from dshapley.identity import Plain, plain
 from dshapley.learners import Fast, Learner, Query, Refit, learner
 from dshapley.learners.refit import is_classifier
-from dshapley.metrics import Metric, as_metric
+from dshapley.metrics import Metric
 from dshapley.points import Array, Bundles, Floats, Points, as_points
+from dshapley.scorers import ScorerScore, chosen_metric
 
 __all__ = [
     "MeanPotential",
@@ -175,8 +176,10 @@ def potential(
     test
         Points, or a pair (X, y).
     metric
-        A name from `dshapley.metrics.METRICS`, a `Metric`, or a function (y, predictions) ->
-        float. By default accuracy for a classifier and neg_mse for a regressor.
+        A name from `dshapley.metrics.METRICS`, a scorer of scikit-learn or its name
+        (`make_scorer(...)`, "f1_macro"; docs/theory.md), a `Metric`, or a function
+        (y, predictions) -> float. By default accuracy for a classifier and neg_mse for a
+        regressor.
     empty
         U(empty), if not the default.
     min_rows
@@ -203,15 +206,37 @@ def potential(
     if empty is not None and not np.isfinite(empty):
         raise InputError(f"empty = {empty}: U(empty) must be a number")
     chosen = _learner(estimator, path)
-    if isinstance(chosen, Refit | Fast):
-        chosen = replace(chosen, min_rows=min_rows)
     classification = is_classifier(estimator)
     if metric is None:
         metric = "accuracy" if classification else "neg_mse"
-    U = ModelPotential(chosen, test, as_metric(metric), classification, empty)
+    scored = chosen_metric(metric, estimator=estimator, y=test.y, classification=classification)
+    if scored.output == "decision" and not isinstance(chosen, Refit):
+        chosen = _for_decisions(estimator, scored.name, path)
+    if isinstance(chosen, Refit | Fast):
+        chosen = replace(chosen, min_rows=min_rows)
+    U = ModelPotential(chosen, test, scored, classification, empty)
     _check_metric(U.metric, estimator, test.y, classification=classification)
     U.check(test, name="test")
+    if isinstance(scored.score, ScorerScore):
+        _check_scorer(U)
     return U
+
+
+def _for_decisions(estimator: Any, metric: str, path: Way) -> Refit:
+    """Fast learners answer with probabilities where there are more than two classes."""
+    reason = f"{metric} reads decision values of more than two classes"
+    if path == "fast":
+        raise InputError(f"path = 'fast' is not possible: {reason}. Use 'auto' or 'refit'")
+    warn(f"every marginal is refitted, which is slow: {reason}")
+    return Refit(estimator, reason=reason)
+
+
+def _check_scorer(U: ModelPotential) -> None:
+    """An error now where scikit-learn's scorer refuses the test set, not in the first draw."""
+    try:
+        U.query.score(U.query.constant(U.query.y))
+    except FitError as error:
+        raise InputError(f"test: {error}") from error
 
 
 def _learner(estimator: Any, path: Way) -> Learner:
