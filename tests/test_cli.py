@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,8 @@ from typer.testing import CliRunner
 import dshapley as ds
 from dshapley.cli import app
 from dshapley.datasets import adult_sample
+from dshapley.metrics import METRICS
+from dshapley.models import MODELS
 
 FAST = ["--model", "naive_bayes", "--m", "20", "--jobs", "1", "--drop", "fnlwgt"]
 
@@ -151,6 +154,12 @@ def test_show(tmp_path, adult):
     assert call("show", out, "--m", 21).exit_code == 2
     assert call("show", out, "--top", 0).exit_code == 2
     assert call("show", tmp_path / "nothing").exit_code == 2
+
+
+@pytest.mark.parametrize("command", ["value", "plan"])
+def test_help_lists_models_and_metrics(command):
+    words = set(re.findall(r"\w+", call(command, "--help").stdout))
+    assert set(MODELS) | set(METRICS) <= words
 
 
 def test_version_and_help():

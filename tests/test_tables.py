@@ -76,7 +76,7 @@ def test_a_near_miss_is_suggested(tmp_path):
         (["a", "b"] * 20, "classification"),
         ([True, False] * 20, "classification"),
         (list(range(4)) * 10, "classification"),
-        (list(range(40)), "regression"),
+        ([7 * i % 40 * 3 for i in range(40)], "regression"),
         ([0.5, 1.0] * 20, "regression"),
         ([0.0, 1.0] * 20, "classification"),
     ],

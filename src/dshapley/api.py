@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 from dshapley.design import Design
 from dshapley.errors import InputError, warn
 from dshapley.metrics import Metric
+from dshapley.models import model_from_name
 from dshapley.points import Array, Bundles, Points, as_points
 from dshapley.potentials import Way, potential
 from dshapley.regression import numbers
 from dshapley.runs import run
 from dshapley.stopping import StopRule, stop_rule
+from dshapley.targets import check_repeated, task_of_labels
 from dshapley.valuation import Valuation, completed, estimate
 
 __all__ = ["default_m", "sampled", "value"]
@@ -59,7 +61,9 @@ def value(
     X, y
         The database: the sample that stands for the distribution. Also `value(Points, ...)`.
     model
-        Any scikit-learn compatible classifier or regressor.
+        Any scikit-learn compatible classifier or regressor, or the name of one from
+        `dshapley.models.MODELS`, such as "logistic" or "forest"; "auto" for logistic regression
+        or ridge. Whether it is a classifier then follows from y.
     test
         Where models are scored: Points or a pair (X, y).
     points
@@ -101,6 +105,8 @@ def value(
     (3, 5)
     """
     database = as_points(X if isinstance(X, Points) and y is None else (X, y), name="database")
+    if isinstance(model, str):
+        model = _named_model(model, database)
     U = potential(model, test=test, metric=metric, empty=empty, min_rows=min_rows, path=path)
     rows = database if points is None else as_points(points, name="points")
     Z = rows if groups is None else Bundles(rows, groups)
@@ -145,10 +151,17 @@ def default_m(database: Points) -> int:
     return min(1000, len(database))
 
 
+def _named_model(name: str, database: Points) -> Any:
+    if database.y is None:
+        raise InputError("database has no labels: give y")
+    return model_from_name(name, task_of_labels(database.y))
+
+
 def _check_classes(database: Points, test: Points, rows: Points) -> None:
     """Refuse a database without anything to learn; warn of labels that it never shows."""
     assert database.y is not None
     known = set(database.y.tolist())
+    check_repeated(database.y, name="database")
     if len(known) == 1:
         raise InputError(f"database: every y is {known.pop()!r}: there is nothing to learn")
     for name, points in (("test set", test), ("points", rows)):

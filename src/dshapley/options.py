@@ -39,9 +39,20 @@ Drop = Annotated[list[str] | None, typer.Option(help="A column to leave out.")]
 TaskName = Annotated[
     str, typer.Option(help="classification or regression; else as the target looks.")
 ]
-Model = Annotated[str, typer.Option(help="A model by name, or module:factory for your own.")]
+Model = Annotated[
+    str,
+    typer.Option(
+        help="The model: logistic, ridge, linear, knn, naive_bayes, svm, tree, forest, adaboost or "
+        "boosting; or module:factory for your own. auto: logistic for classes, ridge for numbers."
+    ),
+]
 Metric = Annotated[
-    str | None, typer.Option(help="How models are scored; else accuracy or neg_mse.")
+    str | None,
+    typer.Option(
+        help="The metric: accuracy, balanced_accuracy, f1, roc_auc, log_score or brier for "
+        "classes, neg_mse or r2 for numbers; or a scorer of scikit-learn, such as f1_macro. "
+        "Without it: accuracy or neg_mse."
+    ),
 ]
 Size = Annotated[
     int | None,

@@ -19,8 +19,10 @@ from dshapley.identity import Plain, plain
 from dshapley.learners import Fast, Learner, Query, Refit, learner
 from dshapley.learners.refit import is_classifier
 from dshapley.metrics import Metric
+from dshapley.models import model_from_name
 from dshapley.points import Array, Bundles, Floats, Points, as_points
 from dshapley.scorers import ScorerScore, chosen_metric
+from dshapley.targets import task_of_labels
 
 __all__ = [
     "MeanPotential",
@@ -172,7 +174,9 @@ def potential(
     Parameters
     ----------
     estimator
-        Any scikit-learn compatible classifier or regressor, a whole pipeline too.
+        Any scikit-learn compatible classifier or regressor, a whole pipeline too. Or the name
+        of one from `dshapley.models.MODELS`, such as "logistic"; whether it is a classifier
+        follows from the test labels, as for tables (`dshapley.targets.task_of_labels`).
     test
         Points, or a pair (X, y).
     metric
@@ -203,6 +207,8 @@ def potential(
     test = as_points(test, name="test")
     if test.y is None:
         raise InputError("test: a model is scored on labels: give y")
+    if isinstance(estimator, str):
+        estimator = model_from_name(estimator, task_of_labels(test.y))
     if empty is not None and not np.isfinite(empty):
         raise InputError(f"empty = {empty}: U(empty) must be a number")
     chosen = _learner(estimator, path)

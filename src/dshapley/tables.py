@@ -14,6 +14,7 @@ import numpy as np
 from dshapley.errors import InputError, nearest
 from dshapley.models import Task
 from dshapley.points import Array, Floats, Points, kind_of, labels_of, names_of
+from dshapley.targets import check_meant, task_of_labels
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,7 +36,6 @@ _UNUSABLE = ("lists", "structs", "bytes", "complex numbers")
 _UNNAMED = re.compile(r"\s*|Unnamed: \d+")  # the second is pandas' name for a column without one
 _A_DAY = {"s": 86_400, "ms": 86_400 * 10**3, "us": 86_400 * 10**6, "ns": 86_400 * 10**9}
 _LARGEST = 1e150  # the square of a larger number overflows, and scaling squares numbers
-_MOST_CLASSES = 20
 _MOST_CATEGORIES = 50
 
 
@@ -165,17 +165,20 @@ def _parsed(table: pd.DataFrame, as_text: dict[str, type[str]]) -> pd.DataFrame:
 
 
 def task_of(table: pd.DataFrame, target: str, *, asked: str = "auto") -> Task:
-    """The task asked for; else classification for text, truth values and few whole numbers."""
-    column = check_target(table, target, name="table")
-    if asked in ("classification", "regression"):
-        return cast("Task", asked)
-    if asked != "auto":
+    """The task asked for; else classification for text, truth values and few whole numbers.
+
+    A target that cannot be meant is refused: free text, dates, ids (`dshapley.targets`).
+    """
+    _column(table, target, name="table")
+    if asked not in ("auto", "classification", "regression"):
         raise InputError(f"unknown task {asked!r}: classification or regression")
-    distinct = np.unique(_labels(column, target, name="table"))
-    if distinct.dtype.kind not in "iuf" or column.dtype.name == "category":
+    check_meant(table, target, asked=asked)
+    column = check_target(table, target, name="table")
+    if asked != "auto":
+        return cast("Task", asked)
+    if column.dtype.name == "category":
         return "classification"
-    whole = bool((distinct == np.round(distinct)).all())
-    return "classification" if whole and len(distinct) <= _MOST_CLASSES else "regression"
+    return task_of_labels(_labels(column, target, name="table"))
 
 
 def prepare(
