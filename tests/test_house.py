@@ -55,6 +55,7 @@ FLOW = [
     "learners.boosting",
     "learners.choice",
     "learners",
+    "preprocessing",
     "potentials",
     "testing",
     "sizes",

@@ -15,6 +15,7 @@ from dshapley.metrics import Metric
 from dshapley.models import model_from_name
 from dshapley.points import Array, Bundles, Points, as_points
 from dshapley.potentials import Way, potential
+from dshapley.preprocessing import Preprocess
 from dshapley.regression import numbers
 from dshapley.runs import run
 from dshapley.stopping import StopRule, stop_rule
@@ -39,6 +40,7 @@ def value(
     empty: float | None = None,
     min_rows: int = 1,
     path: Way = "auto",
+    preprocess: Preprocess = "each",
     m: int | None = None,
     weights: Any = "uniform",
     stratified: bool = False,
@@ -72,6 +74,10 @@ def value(
         One name for each point: points of one name are a bundle, valued as one.
     metric, empty, min_rows, path
         See `dshapley.potential`.
+    preprocess
+        For a scikit-learn Pipeline: "each" fits its first steps within every set, "once" fits them
+        on the database with its labels, as if all tables had been transformed by hand. "once"
+        keeps the fast path of the final estimator (docs/decisions/0014-preprocessing.md).
     m
         The data set size the values are for: about as large as the sets that people train on.
         By default 1,000, or the size of the database if that is less.
@@ -107,7 +113,8 @@ def value(
     database = as_points(X if isinstance(X, Points) and y is None else (X, y), name="database")
     if isinstance(model, str):
         model = _named_model(model, database)
-    U = potential(model, test=test, metric=metric, empty=empty, min_rows=min_rows, path=path)
+    U = potential(model, test=test, metric=metric, empty=empty, min_rows=min_rows, path=path,
+                  preprocess=preprocess, database=database)  # fmt: skip
     rows = database if points is None else as_points(points, name="points")
     Z = rows if groups is None else Bundles(rows, groups)
     if until is not None and not (draws is None and precision is None and seconds is None):

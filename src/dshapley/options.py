@@ -67,6 +67,13 @@ MinRows = Annotated[
 PathTaken = Annotated[
     str, typer.Option(help="fast (without retraining), refit, or whichever is possible.")
 ]
+PreprocessIn = Annotated[
+    str,
+    typer.Option(
+        "--preprocess",
+        help="For a Pipeline of yours: fit its first steps within each set, or once.",
+    ),
+]
 Weights = Annotated[
     str, typer.Option(help="Size weights: uniform, 1/k, k^-a such as k^-0.5, or auto.")
 ]
@@ -113,6 +120,7 @@ class Question:
     m: int | None
     min_rows: int
     path: str
+    preprocess: str
     weights: str
     stratified: bool
     anchor: bool
@@ -169,6 +177,7 @@ class Question:
                 metric=self.metric,
                 min_rows=self.min_rows,
                 path=cast("Any", self.path),  # a wrong one is an error for people
+                preprocess=cast("Any", self.preprocess),
                 m=self.m,
                 weights=self.weights,
                 stratified=self.stratified,

@@ -21,6 +21,7 @@ from dshapley.learners.refit import is_classifier
 from dshapley.metrics import Metric
 from dshapley.models import model_from_name
 from dshapley.points import Array, Bundles, Floats, Points, as_points
+from dshapley.preprocessing import Fitted, Preprocess, fitted_once, names, parts
 from dshapley.scorers import ScorerScore, chosen_metric
 from dshapley.targets import task_of_labels
 
@@ -92,6 +93,10 @@ class ModelPotential:
     classification: bool
     empty: float | None = None
     seed: int = 0
+    preprocess: Preprocess | None = None
+    """Where the steps of a pipeline are fitted; None for an estimator without steps."""
+    fitted: Fitted | None = None
+    """With preprocess = "once": those steps."""
 
     def __call__(self, S: Points, /) -> float:
         """What S is worth: train on it, score on the test set."""
@@ -113,11 +118,13 @@ class ModelPotential:
         """What each trained model is asked."""
         assert self.test.y is not None
         classes = np.unique(self.test.y) if self.classification else None
-        return Query(self.test, self.metric, classes)
+        return Query(self._seen(self.test, name="test"), self.metric, classes)
 
     def _scores(self, S: Points, Z: Points | Bundles) -> Floats:
         if S.y is None or (Z.points if isinstance(Z, Bundles) else Z).y is None:
             raise InputError("these points have no labels, and a model needs them")
+        if self.fitted is not None:
+            S, Z = self.fitted.set(S), self.fitted.asked(Z)
         scores = self.learner.scores(S, Z, self.query, self.seed)
         if len(S) == 0 and self.empty is not None:
             scores[0] = self.empty
@@ -136,6 +143,8 @@ class ModelPotential:
     def describe(self) -> dict[str, Any]:
         """What identifies U, readable, for a run's manifest."""
         return {
+            **({} if self.preprocess is None else {"preprocess": self.preprocess}),
+            **({} if self.fitted is None else self.fitted.describe()),
             **self.learner.describe(),
             "metric": self.metric.name,
             "metric.score": self.metric.score,
@@ -143,12 +152,18 @@ class ModelPotential:
             "empty": self.empty_value(),
         }
 
+    def _seen(self, points: Points, *, name: str) -> Points:
+        """The points as the learner sees them."""
+        return points if self.fitted is None else self.fitted.points(points, name=name)
+
     def check(self, points: Points, *, name: str) -> None:
         """Raise an InputError for points that no model of this potential could be trained on."""
         _check_columns(points, self.test, name=name)
-        _check_finite(points, name=name, nan_allowed=self.learner.accepts_nan())
+        seen = self._seen(points, name=name)
+        called = name if seen is points else f"{name}, transformed,"
+        _check_finite(seen, name=called, nan_allowed=self.learner.accepts_nan())
         if isinstance(self.learner, Fast):
-            _check_numbers(points, name=name)
+            _check_numbers(seen, name=name)
         if points.y is None:
             raise InputError(f"{name} has no labels: give y")
         assert self.test.y is not None
@@ -163,6 +178,8 @@ def potential(
     empty: float | None = None,
     min_rows: int = 1,
     path: Way = "auto",
+    preprocess: Preprocess = "each",
+    database: Points | tuple[Any, Any] | None = None,
 ) -> ModelPotential:
     """The potential U(S) = metric, on `test`, of `estimator` trained on S.
 
@@ -195,6 +212,12 @@ def potential(
         S + z. "auto": fast where possible, with a warning where only the estimator's parameters
         stand in the way. But for trees, floats of any size are computed in double precision on
         the fast path.
+    preprocess, database
+        Where the steps before the final estimator of a scikit-learn Pipeline are fitted: "each",
+        within every set, or "once", on `database` with its labels. U then takes the same rows as
+        before and transforms them itself, and the final estimator keeps its fast path, tens to
+        hundreds of times faster. "each" says so in a warning, unless path="refit" asks for it.
+        Without effect on an estimator without such steps.
 
     Examples
     --------
@@ -211,6 +234,16 @@ def potential(
         estimator = model_from_name(estimator, task_of_labels(test.y))
     if empty is not None and not np.isfinite(empty):
         raise InputError(f"empty = {empty}: U(empty) must be a number")
+    steps, final = parts(estimator)
+    if preprocess not in ("each", "once"):
+        raise InputError(f"preprocess = {preprocess!r}: it is 'each' or 'once'")
+    fitted = None
+    if steps and preprocess == "once":
+        if database is None:
+            raise InputError("preprocess = 'once' fits the pipeline's steps: give database=")
+        fitted, estimator = fitted_once(steps, as_points(database, name="database")), final
+    elif steps:
+        _say_that_each_is_slow(steps, final, path)
     chosen = _learner(estimator, path)
     classification = is_classifier(estimator)
     if metric is None:
@@ -220,12 +253,32 @@ def potential(
         chosen = _for_decisions(estimator, scored.name, path)
     if isinstance(chosen, Refit | Fast):
         chosen = replace(chosen, min_rows=min_rows)
-    U = ModelPotential(chosen, test, scored, classification, empty)
+    U = ModelPotential(
+        chosen, test, scored, classification, empty,
+        preprocess=preprocess if steps else None, fitted=fitted,
+    )  # fmt: skip
     _check_metric(U.metric, estimator, test.y, classification=classification)
     U.check(test, name="test")
     if isinstance(scored.score, ScorerScore):
         _check_scorer(U)
     return U
+
+
+def _say_that_each_is_slow(steps: list[Any], final: Any, path: Way) -> None:
+    """A pipeline has no fast path, and it may be a surprise that its last step alone has one."""
+    kind = type(final).__name__
+    if path == "fast":
+        raise InputError(
+            f"path = 'fast' is not possible: {names(steps)} would be fitted within every set. Give "
+            "preprocess='once', or path='refit'"
+        )
+    if path == "auto" and isinstance(learner(final), Fast):
+        warn(
+            f"{names(steps)} fitted within every set: each marginal retrains the pipeline, tens to "
+            f"hundreds of times slower than {kind} alone. preprocess='once' (--preprocess once) "
+            "fits these steps once, on the database; preprocess='each' with path='refit' keeps "
+            "this without the notice"
+        )
 
 
 def _for_decisions(estimator: Any, metric: str, path: Way) -> Refit:

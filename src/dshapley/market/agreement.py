@@ -31,9 +31,10 @@ Verdict: TypeAlias = Literal["holds", "not shown", "fails"]
 Way: TypeAlias = Literal["permutations", "subsets"]
 """How a buyer finds own values: `data_shapley.tmc` or `data_shapley.sampled`."""
 
-_OWN = ("path", "path.reason", "test", "empty")
+_OWN = ("path", "path.reason", "test", "empty", "preprocess.fitted")
 """What may differ between the seller's potential and the buyer's: how it is computed, on which
-rows it is scored, and the score without any data, which follows from these rows."""
+rows it is scored, the score without any data, which follows from these rows, and what the steps
+of a pipeline learned from each side's own database."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -179,6 +179,8 @@ def checked(
         test=prepared.test,
         metric=chosen,
         min_rows=cast("int", terms["potential"].get("min_rows", 1)),
+        preprocess=terms["potential"].get("preprocess", "each"),
+        database=prepared.database,
     )
     sold: Points | Bundles = prepared.points
     if prepared.groups is not None:
