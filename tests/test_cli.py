@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -154,6 +155,47 @@ def test_show(tmp_path, adult):
     assert call("show", out, "--m", 21).exit_code == 2
     assert call("show", out, "--top", 0).exit_code == 2
     assert call("show", tmp_path / "nothing").exit_code == 2
+
+
+def test_columns_of_notes_are_left_out_by_every_command(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = adult_sample().head(200).drop(columns="fnlwgt")
+    noted = rows.assign(note=[f"note {i}" for i in range(200)], row=[f"r{i}" for i in range(200)])
+    noted.head(120).to_csv("noted.csv", index=False)
+    noted.tail(80).to_csv("new.csv", index=False)
+    noted.head(120).drop(columns="note").to_csv("plain.csv", index=False)
+    options = ["--target", "income", "--model", "naive_bayes", "--id", "row", "--m", 20]
+    options += ["--jobs", 1, "--draws", 25]
+    left_out = "notice: text columns whose values are nearly all different are left out: note"
+    result = call("value", "noted.csv", *options, "--out", "noted")
+    assert result.exit_code == 0, result.output
+    assert f"{left_out} (96 of 96)\n" in result.stderr
+    assert left_out not in call("value", "plain.csv", *options, "--out", "plain").stderr
+    first, second = (Path(name, "values.csv").read_bytes() for name in ("noted", "plain"))
+    assert first == second
+    again = call("value", "noted.csv", *options, "--out", "noted")
+    assert again.stderr == result.stderr
+    assert call("predict", "noted", "new.csv").exit_code == 0
+    result = call("price", "noted", "--rate", 1, "--details", "note", "--out", "prices")
+    assert result.exit_code == 0, result.output
+    ids = pd.read_csv("prices/prices.csv")["id"].head(8)
+    noted[noted["row"].isin(ids)].to_csv("bought.csv", index=False)
+    noted.tail(80).drop(columns="row").to_csv("own.csv", index=False)
+    result = call(
+        "check", "prices", "own.csv", "bought.csv", "--target", "income", "--id", "row",
+        "--jobs", 1, "--draws", 20, "--way", "subsets",
+    )  # fmt: skip
+    assert result.exit_code in (0, 1), result.output
+    assert left_out in result.stderr
+    drop = ["--drop", "row", "--target", "income"]
+    result = call("publish", "noted.csv", *drop, "--out", "seller.json")
+    assert f"{left_out}\n" in result.stderr
+    assert "note" not in [column["name"] for column in coding("seller.json")["columns"]]
+    assert call("match", "seller.json", "own.csv").exit_code == 0
+
+
+def coding(path):
+    return json.loads(Path(path).read_text())["coding"]
 
 
 @pytest.mark.parametrize("command", ["value", "plan"])

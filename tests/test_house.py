@@ -91,6 +91,7 @@ FLOW = [
     "market.agreement",
     "market",
     "api",
+    "encoding",
     "tables",
     "market.coding",
     "sources",
