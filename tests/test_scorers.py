@@ -147,6 +147,36 @@ def test_u_is_defined_for_every_set(metric, missing):
     check_potential(U, database.take(range(12)), tolerance=1e-3)
 
 
+@pytest.mark.parametrize("labels", [(0, 1, 2), ("setosa", "versicolor", "virginica")])
+@pytest.mark.parametrize("name", ["f1_macro", "matthews_corrcoef", "v_measure_score"])
+def test_rows_with_equal_counts_share_one_call(name, labels, monkeypatch):
+    _, test = iris(labels=labels)
+    rng = np.random.default_rng(0)
+    outputs = np.array([rng.permutation(test.y) for _ in range(3)])
+    outputs = np.vstack([outputs, outputs, np.full(len(test), labels[0]), test.y])
+    score = chosen_metric(name, estimator=GaussianNB(), y=test.y, classification=True).score
+    asked = get_scorer(name)
+    calls = []
+    monkeypatch.setattr(
+        type(asked), "__call__", lambda self, *args: calls.append(1) or self._score_func(
+            args[2], args[0].predict(args[1]), **self._kwargs
+        )
+    )  # fmt: skip
+    found = score(test.y, outputs)
+    assert len(calls) == 5
+    expected = [asked._score_func(test.y, row, **asked._kwargs) for row in outputs]
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+def test_a_function_of_ones_own_is_asked_about_each_row():
+    _, test = iris()
+    outputs = np.array([np.roll(test.y, 1), np.roll(test.y, 1)[::-1], test.y])
+    scorer = make_scorer(lambda y, predicted: float(predicted[0] == y[0]))
+    score = chosen_metric(scorer, estimator=GaussianNB(), y=test.y, classification=True).score
+    expected = [float(row[0] == test.y[0]) for row in outputs]
+    assert score(test.y, outputs).tolist() == expected
+
+
 def test_a_scorer_that_is_ours_is_ours():
     _, test = iris()
     for name in ("accuracy", "balanced_accuracy"):

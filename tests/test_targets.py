@@ -79,7 +79,9 @@ def test_what_cannot_be_meant_is_refused_with_other_columns(cells, says):
         task_of(frame(cells), "y")
     message = str(caught.value)
     assert message.startswith("the target 'y' of the table ")
-    assert message.endswith("name another column, such as 'churned' (2 values), 'plan' (3 values)")
+    assert message.endswith(
+        "; name another column, such as 'churned' (2 values), 'plan' (3 values)"
+    )
     assert "\n" not in message
 
 
@@ -139,7 +141,7 @@ def test_gaps_do_not_hide_free_text():
 
 
 def test_a_table_without_a_likely_target_gets_no_suggestion():
-    with pytest.raises(ds.InputError, match=r"are different: name another column$"):
+    with pytest.raises(ds.InputError, match=r"are different; name another column$"):
         task_of(frame([f"n{i}" for i in range(N)])[["y", "height"]], "y")
 
 

@@ -31,6 +31,9 @@ _OUTPUTS: dict[str, Output] = {
 _OURS = ("accuracy", "balanced_accuracy", "r2")
 """Scorers that equal our metric of that name on every test set."""
 
+_MOST_COUNTS = 2 * 10**7
+"""Counts of pairs of labels held at once, to find rows of outputs that score the same."""
+
 
 def chosen_metric(
     metric: str | Metric | Callable[..., float], *, estimator: Any, y: Array, classification: bool
@@ -128,15 +131,41 @@ class ScorerScore:
         if self.classes is not None and self.method != "predict":
             y = self.classes[y]
         X = np.zeros((len(y), 1))  # the stand-in does not look at it
+        first, group = self._alike(y, outputs)
         with warnings.catch_warnings():
             # Such as: a class without any prediction. With small sets that is no news.
             warnings.simplefilter("ignore", UserWarning)
             try:
-                scores = [float(self.scorer(self._model(row), X, y)) for row in outputs]
+                scores = [float(self.scorer(self._model(row), X, y)) for row in outputs[first]]
             except ValueError as error:
                 reason = " ".join(str(error).split())
                 raise FitError(f"the scorer {self.name} failed: {reason}") from error
-        return np.array(scores)
+        return np.array(scores)[group]
+
+    def _alike(self, y: Array, outputs: Array) -> tuple[Array, Array]:
+        """Rows of outputs to ask the scorer about, and for each row which of these it equals.
+
+        scikit-learn's scores of labels depend only on how often each pair of a true and a predicted
+        label occurs, so that rows with equal counts share one call.
+        """
+        each = np.arange(len(outputs))
+        if self.classes is None or self.method != "predict" or not self._counts_pairs():
+            return each, each
+        labels, codes = np.unique(outputs, return_inverse=True)
+        codes = codes.reshape(outputs.shape)
+        pairs = np.searchsorted(self.classes, y) * len(labels) + codes
+        n = len(self.classes) * len(labels)
+        if n * len(each) > _MOST_COUNTS:
+            return each, each
+        counts = np.bincount((each[:, np.newaxis] * n + pairs).ravel(), minlength=len(each) * n)
+        _, first, group = np.unique(
+            counts.reshape(len(each), n), axis=0, return_index=True, return_inverse=True
+        )
+        return first, group.ravel()
+
+    def _counts_pairs(self) -> bool:
+        module = str(getattr(self.scorer._score_func, "__module__", ""))
+        return module.startswith("sklearn.metrics.") and "sample_weight" not in self.scorer._kwargs
 
     def _model(self, row: Array) -> Any:
         """What the scorer sees of one trained model."""
@@ -168,9 +197,9 @@ class ScorerScore:
     def get_params(self, deep: bool = False) -> dict[str, Any]:
         """What identifies it in a run's manifest (`dshapley.identity.plain`)."""
         function = self.scorer._score_func
-        own = not str(getattr(function, "__module__", "")).startswith("sklearn.")
+        known = str(getattr(function, "__module__", "")).startswith("sklearn.")
         return {
-            "function": function if own else f"sklearn.metrics.{function.__name__}",
+            "function": function if not known else f"sklearn.metrics.{function.__name__}",
             "sign": self.scorer._sign,
             "method": self.method,
             **{f"kwargs.{name}": part for name, part in sorted(self.scorer._kwargs.items())},

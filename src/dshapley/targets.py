@@ -67,7 +67,7 @@ def check_meant(table: pd.DataFrame, target: str, *, asked: str) -> None:
         return
     others = _likely(table, target)
     hint = f", such as {', '.join(others)}" if others else ""
-    raise InputError(f"the target {target!r} of the table {why}: name another column{hint}")
+    raise InputError(f"the target {target!r} of the table {why}; name another column{hint}")
 
 
 def _not_meant(column: pd.Series[Any], target: str, asked: str) -> str | None:
