@@ -242,7 +242,10 @@ def bad_tables(folder):
         (["good.csv", "--target", "income", "--m", "0"], "m = 0"),
         (["good.csv", "--target", "income", "--weights", "k^2"], "unknown weights 'k^2'"),
         (["good.csv", "--target", "income", "--model", "logistik"], "did you mean 'logistic'?"),
-        (["good.csv", "--target", "income", "--metric", "acuracy"], "did you mean 'accuracy'?"),
+        (
+            ["good.csv", "--target", "income", "--metric", "acuracy"],
+            "did you mean 'accuracy' or 'top_k_accuracy'?",
+        ),
         (["good.csv", "--target", "income", "--metric", "r2"], "metric for regression"),
         (["good.csv", "--target", "income", "--test", "gone.csv"], "gone.csv: no such file"),
         (["good.csv", "--target", "income", "--test-size", "2"], "test size 2"),

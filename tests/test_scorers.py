@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_diabetes, load_iris
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -240,6 +241,32 @@ def test_a_metric_of_scikit_learn_on_the_command_line(tmp_path, monkeypatch):
     result = CliRunner().invoke(app, [*words, "f1_macro"])
     assert result.exit_code == 0, result.output
     assert "f1_macro" in result.stdout
-    result = CliRunner().invoke(app, [*words, "f1_macor"])
+    result = CliRunner().invoke(app, [*words, "recall_macor"])
     assert result.exit_code == 2
-    assert "did you mean 'f1_macro'" in result.stderr
+    assert "did you mean 'recall_macro'" in result.stderr
+
+
+def test_a_sale_with_a_scorer(tmp_path, monkeypatch):
+    """The buyer's metric is the list's by its name, and another one is refused."""
+    monkeypatch.chdir(tmp_path)
+    sample = adult_sample().head(200).drop(columns="fnlwgt")
+    sample = sample.assign(row=[f"r{i}" for i in range(200)])
+    sample.head(120).to_csv("seller.csv", index=False)
+    sample.tail(80).drop(columns="row").to_csv("own.csv", index=False)
+
+    def call(*words):
+        return CliRunner().invoke(app, [str(word) for word in words])
+
+    options = ["--target", "income", "--model", "naive_bayes", "--id", "row", "--jobs", 1]
+    value = ["value", "seller.csv", *options, "--m", 20, "--draws", 30, "--metric", "f1_macro"]
+    assert call(*value, "--out", "run").exit_code == 0
+    assert call("price", "run", "--rate", 10, "--out", "prices").exit_code == 0
+    ids = pd.read_csv("prices/prices.csv")["id"].head(6)
+    sample[sample["row"].isin(ids)].to_csv("bought.csv", index=False)
+    check = ["check", "prices", "own.csv", "bought.csv", *options, "--draws", 20]
+    result = call(*check, "--way", "subsets")
+    assert result.exit_code in (0, 1), result.output
+    assert "rank correlation" in result.stdout
+    result = call(*check, "--metric", "recall_macro")
+    assert result.exit_code == 2
+    assert "metric is f1_macro there and recall_macro here" in result.stderr

@@ -79,7 +79,7 @@ def _named(name: str) -> Any:
 
     if name in _scorers():
         return get_scorer(name)
-    close = difflib.get_close_matches(name, [*METRICS, *_scorers()], n=3)
+    close = difflib.get_close_matches(name, dict.fromkeys([*METRICS, *_scorers()]), n=3)
     if close:
         hint = f"did you mean {' or '.join(repr(other) for other in close)}?"
     else:
