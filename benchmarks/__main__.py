@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from benchmarks import closed_form, learners, memory, overhead, subsets, trees, workers
+from benchmarks import closed_form, learners, memory, overhead, pipelines, subsets, trees, workers
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else None
@@ -12,6 +12,7 @@ if __name__ == "__main__":
     workers.main()
     overhead.main()
     subsets.main()
+    pipelines.main()
     if folder is not None:
         closed_form.main(folder)
         trees.main(folder)

@@ -174,3 +174,43 @@ def test_points_that_cannot_be_predicted_are_refused_before_any_draw():
     never = lambda draws, seconds: pytest.fail("a draw was made")  # noqa: E731
     with pytest.raises(ds.InputError, match="NaN"):
         ds.value(gap, model=HistGradientBoostingClassifier(), test=gap, m=5, p=0.5, until=never)
+
+
+def test_a_model_by_its_name(database, held_out, offered):
+    options = {"test": held_out, "points": offered, "m": 9, "draws": 5}
+    named = ds.value(database, model="naive_bayes", **options)
+    made = ds.value(database, model=GaussianNB(), **options)
+    assert named.values.tolist() == made.values.tolist()
+    assert named.about["estimator"] == made.about["estimator"]
+
+
+def test_the_task_of_a_named_model_is_that_of_the_labels(database, held_out):
+    def numbers(points):
+        return ds.Points(points.X, points.X[:, 0])
+
+    U = ds.potential("forest", test=held_out)
+    assert type(U.learner.estimator) is RandomForestClassifier
+    assert ds.potential("auto", test=held_out).metric.name == "accuracy"
+    assert ds.potential("auto", test=numbers(held_out)).metric.name == "neg_mse"
+    found = ds.value(numbers(database), model="linear", test=numbers(held_out), m=5, draws=3)
+    assert found.about["estimator"].endswith("LinearRegression")
+    # By the labels of the database, as for tables, where the test set shows only some of them.
+    few = ds.Points(held_out.X, np.arange(len(held_out)) % 3)
+    many = ds.Points(database.X, np.arange(len(database)))
+    assert "neg_mse" in ds.value(many, model="auto", test=few, m=5, draws=3).about["metric"]
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [("forrest", "did you mean 'forest'"), ("linear", "does no classification: try 'logistic'")],
+)
+def test_unknown_names_of_models(database, held_out, name, says):
+    with pytest.raises(ds.InputError, match=says):
+        ds.value(database, model=name, test=held_out, draws=1)
+    with pytest.raises(ds.InputError, match=says):
+        ds.potential(name, test=held_out)
+
+
+def test_a_named_model_needs_labels(database, held_out):
+    with pytest.raises(ds.InputError, match="database has no labels: give y"):
+        ds.value(ds.Points(database.X), model="auto", test=held_out, draws=1)

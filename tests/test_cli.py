@@ -1,9 +1,11 @@
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,6 +15,8 @@ from typer.testing import CliRunner
 import dshapley as ds
 from dshapley.cli import app
 from dshapley.datasets import adult_sample
+from dshapley.metrics import METRICS
+from dshapley.models import MODELS
 
 FAST = ["--model", "naive_bayes", "--m", "20", "--jobs", "1", "--drop", "fnlwgt"]
 
@@ -153,6 +157,53 @@ def test_show(tmp_path, adult):
     assert call("show", tmp_path / "nothing").exit_code == 2
 
 
+def test_columns_of_notes_are_left_out_by_every_command(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = adult_sample().head(200).drop(columns="fnlwgt")
+    noted = rows.assign(note=[f"note {i}" for i in range(200)], row=[f"r{i}" for i in range(200)])
+    noted.head(120).to_csv("noted.csv", index=False)
+    noted.tail(80).to_csv("new.csv", index=False)
+    noted.head(120).drop(columns="note").to_csv("plain.csv", index=False)
+    options = ["--target", "income", "--model", "naive_bayes", "--id", "row", "--m", 20]
+    options += ["--jobs", 1, "--draws", 25]
+    left_out = "notice: text columns whose values are nearly all different are left out: note"
+    result = call("value", "noted.csv", *options, "--out", "noted")
+    assert result.exit_code == 0, result.output
+    assert f"{left_out} (96 of 96)\n" in result.stderr
+    assert left_out not in call("value", "plain.csv", *options, "--out", "plain").stderr
+    first, second = (Path(name, "values.csv").read_bytes() for name in ("noted", "plain"))
+    assert first == second
+    again = call("value", "noted.csv", *options, "--out", "noted")
+    assert again.stderr == result.stderr
+    assert call("predict", "noted", "new.csv").exit_code == 0
+    result = call("price", "noted", "--rate", 1, "--details", "note", "--out", "prices")
+    assert result.exit_code == 0, result.output
+    ids = pd.read_csv("prices/prices.csv")["id"].head(8)
+    noted[noted["row"].isin(ids)].to_csv("bought.csv", index=False)
+    noted.tail(80).drop(columns="row").to_csv("own.csv", index=False)
+    result = call(
+        "check", "prices", "own.csv", "bought.csv", "--target", "income", "--id", "row",
+        "--jobs", 1, "--draws", 20, "--way", "subsets",
+    )  # fmt: skip
+    assert result.exit_code in (0, 1), result.output
+    assert left_out in result.stderr
+    drop = ["--drop", "row", "--target", "income"]
+    result = call("publish", "noted.csv", *drop, "--out", "seller.json")
+    assert f"{left_out}\n" in result.stderr
+    assert "note" not in [column["name"] for column in coding("seller.json")["columns"]]
+    assert call("match", "seller.json", "own.csv").exit_code == 0
+
+
+def coding(path):
+    return json.loads(Path(path).read_text())["coding"]
+
+
+@pytest.mark.parametrize("command", ["value", "plan"])
+def test_help_lists_models_and_metrics(command):
+    words = set(re.findall(r"\w+", call(command, "--help").stdout))
+    assert set(MODELS) | set(METRICS) <= words
+
+
 def test_version_and_help():
     assert call("--version").stdout.strip() == f"dshapley {ds.__version__}"
     for command in ("value", "show", "demo"):
@@ -191,7 +242,10 @@ def bad_tables(folder):
         (["good.csv", "--target", "income", "--m", "0"], "m = 0"),
         (["good.csv", "--target", "income", "--weights", "k^2"], "unknown weights 'k^2'"),
         (["good.csv", "--target", "income", "--model", "logistik"], "did you mean 'logistic'?"),
-        (["good.csv", "--target", "income", "--metric", "acuracy"], "did you mean 'accuracy'?"),
+        (
+            ["good.csv", "--target", "income", "--metric", "acuracy"],
+            "did you mean 'accuracy' or 'top_k_accuracy'?",
+        ),
         (["good.csv", "--target", "income", "--metric", "r2"], "metric for regression"),
         (["good.csv", "--target", "income", "--test", "gone.csv"], "gone.csv: no such file"),
         (["good.csv", "--target", "income", "--test-size", "2"], "test size 2"),

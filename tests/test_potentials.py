@@ -715,7 +715,7 @@ class UnknownClassifier(Unknown):
         (KMeans(), TWO, None, "KMeans is neither a classifier nor a regressor"),
         (StandardScaler(), TWO, None, "StandardScaler is neither a classifier nor a regressor"),
         (GaussianNB, TWO, None, r"GaussianNB is a class: give an estimator, GaussianNB\(\)"),
-        ("logistic", TWO, None, "'logistic' has no method fit: give a scikit-learn estimator"),
+        (7, TWO, None, "7 has no method fit: give a scikit-learn estimator"),
         (None, TWO, None, "None has no method fit"),
     ],
 )

@@ -596,7 +596,7 @@ def test_a_category_that_s_lacks_fails_by_name_where_the_encoder_is_strict():
             LogisticRegression,
             r"LogisticRegression is a class: give an estimator, LogisticReg.*\(\)",
         ),
-        ("logistic", "'logistic' has no method fit"),
+        (7, "7 has no method fit"),
         (len, "has no method fit"),
         (None, "None has no method fit"),
     ],

@@ -12,8 +12,9 @@ import pytest
 
 import dshapley as ds
 from dshapley.datasets import adult_sample
+from dshapley.encoding import NEAR_UNIQUE, plain_columns
 from dshapley.models import MODELS, model_from_name
-from dshapley.tables import plain_columns, prepare, read_table, task_of
+from dshapley.tables import prepare, read_table, task_of
 
 DAMAGED = int(os.environ.get("DSHAPLEY_FUZZ", "60"))
 
@@ -76,7 +77,7 @@ def test_a_near_miss_is_suggested(tmp_path):
         (["a", "b"] * 20, "classification"),
         ([True, False] * 20, "classification"),
         (list(range(4)) * 10, "classification"),
-        (list(range(40)), "regression"),
+        ([7 * i % 40 * 3 for i in range(40)], "regression"),
         ([0.5, 1.0] * 20, "regression"),
         ([0.0, 1.0] * 20, "classification"),
     ],
@@ -163,11 +164,59 @@ def test_missing_values_are_filled_in_and_said(table):
 def test_empty_and_wide_columns_are_said(table):
     table["nothing"] = np.nan
     table = pd.concat([table] * 3, ignore_index=True)
-    table["code"] = [f"c{i}" for i in range(len(table))]
+    table["code"] = [f"c{i % 60}" for i in range(len(table))]
     made = prepare(table, target="bought", task="classification")
     text = " ".join(made.notices)
     assert "without any value are left out: nothing" in text
     assert "of code only the 49 most frequent" in text
+
+
+def test_text_that_is_nearly_all_different_is_left_out_and_said(table):
+    table = pd.concat([table] * 5, ignore_index=True)
+    plain = prepare(table, target="bought", task="classification")
+    names = [f"p{i}" for i in range(len(table))]
+    notes = [None if i % 3 else f"called at {i}" for i in range(len(table))]
+    wide = table.assign(name=names, note=pd.Categorical(notes))
+    made = prepare(wide, target="bought", task="classification")
+    assert made.database.fingerprint() == plain.database.fingerprint()
+    assert made.test.fingerprint() == plain.test.fingerprint()
+    said = [text for text in made.notices if "nearly all different" in text]
+    known = wide.loc[made.database.ids, "note"].notna().sum()
+    assert said == [
+        "text columns whose values are nearly all different are left out: name (160 of 160), "
+        f"note ({known} of {known})"
+    ]
+    assert not any("note" in text for text in made.notices if text not in said)  # not filled in
+    again = prepare(wide, target="bought", task="classification", points=wide.head(7))
+    assert again.points.X.shape[1] == plain.database.X.shape[1]
+    assert again.notices[: len(made.notices)] == made.notices
+
+
+def test_what_is_nearly_all_different_is_counted_on_the_database(table):
+    table = pd.concat([table] * 5, ignore_index=True)
+    n = len(table)
+    for share, kept in ((NEAR_UNIQUE - 0.05, True), (1.0, False)):
+        codes = np.array([f"c{i}" for i in range(n)])
+        repeated = int(np.ceil((1 - share) * n))
+        codes[:repeated] = "again"
+        database, test = table.assign(code=codes), table.assign(code="again")
+        made = prepare(database, target="bought", task="classification", test=test)
+        assert any("of code only the 49" in text for text in made.notices) == kept
+        assert any("nearly all different" in text for text in made.notices) != kept
+
+
+def test_few_rows_are_no_ground_to_leave_text_out(table):
+    few = table.head(24).assign(town=[f"t{i}" for i in range(24)])
+    made = prepare(few, target="bought", task="classification")  # 19 rows in the database
+    assert not any("nearly all different" in text for text in made.notices)
+
+
+def test_a_table_of_names_alone_cannot_be_learned_from(table):
+    names = [f"p{i}" for i in range(40)]
+    with pytest.raises(ds.InputError, match="no column is left to learn from: text columns whose"):
+        prepare(
+            table.assign(name=names)[["name", "bought"]], target="bought", task="classification"
+        )
 
 
 def test_ids_groups_and_dropped_columns(table):

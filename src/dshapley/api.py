@@ -12,11 +12,14 @@ from numpy.typing import NDArray
 from dshapley.design import Design
 from dshapley.errors import InputError, warn
 from dshapley.metrics import Metric
+from dshapley.models import model_from_name
 from dshapley.points import Array, Bundles, Points, as_points
 from dshapley.potentials import Way, potential
+from dshapley.preprocessing import Preprocess
 from dshapley.regression import numbers
 from dshapley.runs import run
 from dshapley.stopping import StopRule, stop_rule
+from dshapley.targets import check_repeated, task_of_labels
 from dshapley.valuation import Valuation, completed, estimate
 
 __all__ = ["default_m", "sampled", "value"]
@@ -37,6 +40,7 @@ def value(
     empty: float | None = None,
     min_rows: int = 1,
     path: Way = "auto",
+    preprocess: Preprocess = "each",
     m: int | None = None,
     weights: Any = "uniform",
     stratified: bool = False,
@@ -59,7 +63,9 @@ def value(
     X, y
         The database: the sample that stands for the distribution. Also `value(Points, ...)`.
     model
-        Any scikit-learn compatible classifier or regressor.
+        Any scikit-learn compatible classifier or regressor, or the name of one from
+        `dshapley.models.MODELS`, such as "logistic" or "forest"; "auto" for logistic regression
+        or ridge. Whether it is a classifier then follows from y.
     test
         Where models are scored: Points or a pair (X, y).
     points
@@ -68,6 +74,10 @@ def value(
         One name for each point: points of one name are a bundle, valued as one.
     metric, empty, min_rows, path
         See `dshapley.potential`.
+    preprocess
+        For a scikit-learn Pipeline: "each" fits its first steps within every set, "once" fits them
+        on the database with its labels, as if all tables had been transformed by hand. "once"
+        keeps the fast path of the final estimator (docs/decisions/0014-preprocessing.md).
     m
         The data set size the values are for: about as large as the sets that people train on.
         By default 1,000, or the size of the database if that is less.
@@ -101,7 +111,10 @@ def value(
     (3, 5)
     """
     database = as_points(X if isinstance(X, Points) and y is None else (X, y), name="database")
-    U = potential(model, test=test, metric=metric, empty=empty, min_rows=min_rows, path=path)
+    if isinstance(model, str):
+        model = _named_model(model, database)
+    U = potential(model, test=test, metric=metric, empty=empty, min_rows=min_rows, path=path,
+                  preprocess=preprocess, database=database)  # fmt: skip
     rows = database if points is None else as_points(points, name="points")
     Z = rows if groups is None else Bundles(rows, groups)
     if until is not None and not (draws is None and precision is None and seconds is None):
@@ -145,10 +158,17 @@ def default_m(database: Points) -> int:
     return min(1000, len(database))
 
 
+def _named_model(name: str, database: Points) -> Any:
+    if database.y is None:
+        raise InputError("database has no labels: give y")
+    return model_from_name(name, task_of_labels(database.y))
+
+
 def _check_classes(database: Points, test: Points, rows: Points) -> None:
     """Refuse a database without anything to learn; warn of labels that it never shows."""
     assert database.y is not None
     known = set(database.y.tolist())
+    check_repeated(database.y, name="database")
     if len(known) == 1:
         raise InputError(f"database: every y is {known.pop()!r}: there is nothing to learn")
     for name, points in (("test set", test), ("points", rows)):

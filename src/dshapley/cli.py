@@ -67,6 +67,7 @@ def value(
     m: options.Size = None,
     min_rows: options.MinRows = 1,
     path: options.PathTaken = "auto",
+    preprocess: options.PreprocessIn = "each",
     draws: Annotated[
         int | None, typer.Option(max=options.MOST_DRAWS, help="Stop after so many draws.")
     ] = None,
@@ -124,6 +125,7 @@ def plan(
     m: options.Size = None,
     min_rows: options.MinRows = 1,
     path: options.PathTaken = "auto",
+    preprocess: options.PreprocessIn = "each",
     draws: Annotated[
         int | None,
         typer.Option(

@@ -18,12 +18,13 @@ from dshapley.points import Array, Floats
 
 __all__ = ["METRICS", "Metric", "Output", "as_metric"]
 
-Output: TypeAlias = Literal["label", "probability", "score", "prediction"]
+Output: TypeAlias = Literal["label", "probability", "score", "decision", "prediction"]
 """What a metric wants of a model for each of the n test rows, stacked over r models:
 
 - label: (r, n) codes of the predicted class, -1 for a class that the test set lacks;
 - probability: (r, n, c) with the test set's classes first;
 - score: (r, n, c) decision values or probabilities, only their order counts;
+- decision: (r, n, c) decision values, for scorers that read them of three classes or more;
 - prediction: (r, n) what `predict` returns, labels or numbers as they are.
 """
 

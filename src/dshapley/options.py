@@ -39,9 +39,20 @@ Drop = Annotated[list[str] | None, typer.Option(help="A column to leave out.")]
 TaskName = Annotated[
     str, typer.Option(help="classification or regression; else as the target looks.")
 ]
-Model = Annotated[str, typer.Option(help="A model by name, or module:factory for your own.")]
+Model = Annotated[
+    str,
+    typer.Option(
+        help="The model: logistic, ridge, linear, knn, naive_bayes, svm, tree, forest, adaboost or "
+        "boosting; or module:factory for your own. auto: logistic for classes, ridge for numbers."
+    ),
+]
 Metric = Annotated[
-    str | None, typer.Option(help="How models are scored; else accuracy or neg_mse.")
+    str | None,
+    typer.Option(
+        help="The metric: accuracy, balanced_accuracy, f1, roc_auc, log_score or brier for "
+        "classes, neg_mse or r2 for numbers; or a scorer of scikit-learn, such as f1_macro. "
+        "Without it: accuracy or neg_mse."
+    ),
 ]
 Size = Annotated[
     int | None,
@@ -55,6 +66,13 @@ MinRows = Annotated[
 ]
 PathTaken = Annotated[
     str, typer.Option(help="fast (without retraining), refit, or whichever is possible.")
+]
+PreprocessIn = Annotated[
+    str,
+    typer.Option(
+        "--preprocess",
+        help="For a Pipeline of yours: fit its first steps within each set, or once.",
+    ),
 ]
 Weights = Annotated[
     str, typer.Option(help="Size weights: uniform, 1/k, k^-a such as k^-0.5, or auto.")
@@ -102,6 +120,7 @@ class Question:
     m: int | None
     min_rows: int
     path: str
+    preprocess: str
     weights: str
     stratified: bool
     anchor: bool
@@ -158,6 +177,7 @@ class Question:
                 metric=self.metric,
                 min_rows=self.min_rows,
                 path=cast("Any", self.path),  # a wrong one is an error for people
+                preprocess=cast("Any", self.preprocess),
                 m=self.m,
                 weights=self.weights,
                 stratified=self.stratified,

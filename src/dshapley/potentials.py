@@ -18,8 +18,12 @@ from dshapley.errors import FitError, InputError, warn
 from dshapley.identity import Plain, plain
 from dshapley.learners import Fast, Learner, Query, Refit, learner
 from dshapley.learners.refit import is_classifier
-from dshapley.metrics import Metric, as_metric
+from dshapley.metrics import Metric
+from dshapley.models import model_from_name
 from dshapley.points import Array, Bundles, Floats, Points, as_points
+from dshapley.preprocessing import Fitted, Preprocess, fitted_once, names, parts
+from dshapley.scorers import ScorerScore, chosen_metric
+from dshapley.targets import task_of_labels
 
 __all__ = [
     "MeanPotential",
@@ -89,6 +93,10 @@ class ModelPotential:
     classification: bool
     empty: float | None = None
     seed: int = 0
+    preprocess: Preprocess | None = None
+    """Where the steps of a pipeline are fitted; None for an estimator without steps."""
+    fitted: Fitted | None = None
+    """With preprocess = "once": those steps."""
 
     def __call__(self, S: Points, /) -> float:
         """What S is worth: train on it, score on the test set."""
@@ -110,11 +118,13 @@ class ModelPotential:
         """What each trained model is asked."""
         assert self.test.y is not None
         classes = np.unique(self.test.y) if self.classification else None
-        return Query(self.test, self.metric, classes)
+        return Query(self._seen(self.test, name="test"), self.metric, classes)
 
     def _scores(self, S: Points, Z: Points | Bundles) -> Floats:
         if S.y is None or (Z.points if isinstance(Z, Bundles) else Z).y is None:
             raise InputError("these points have no labels, and a model needs them")
+        if self.fitted is not None:
+            S, Z = self.fitted.set(S), self.fitted.asked(Z)
         scores = self.learner.scores(S, Z, self.query, self.seed)
         if len(S) == 0 and self.empty is not None:
             scores[0] = self.empty
@@ -133,6 +143,8 @@ class ModelPotential:
     def describe(self) -> dict[str, Any]:
         """What identifies U, readable, for a run's manifest."""
         return {
+            **({} if self.preprocess is None else {"preprocess": self.preprocess}),
+            **({} if self.fitted is None else self.fitted.describe()),
             **self.learner.describe(),
             "metric": self.metric.name,
             "metric.score": self.metric.score,
@@ -140,12 +152,18 @@ class ModelPotential:
             "empty": self.empty_value(),
         }
 
+    def _seen(self, points: Points, *, name: str) -> Points:
+        """The points as the learner sees them."""
+        return points if self.fitted is None else self.fitted.points(points, name=name)
+
     def check(self, points: Points, *, name: str) -> None:
         """Raise an InputError for points that no model of this potential could be trained on."""
         _check_columns(points, self.test, name=name)
-        _check_finite(points, name=name, nan_allowed=self.learner.accepts_nan())
+        seen = self._seen(points, name=name)
+        called = name if seen is points else f"{name}, transformed,"
+        _check_finite(seen, name=called, nan_allowed=self.learner.accepts_nan())
         if isinstance(self.learner, Fast):
-            _check_numbers(points, name=name)
+            _check_numbers(seen, name=name)
         if points.y is None:
             raise InputError(f"{name} has no labels: give y")
         assert self.test.y is not None
@@ -160,6 +178,8 @@ def potential(
     empty: float | None = None,
     min_rows: int = 1,
     path: Way = "auto",
+    preprocess: Preprocess = "each",
+    database: Points | tuple[Any, Any] | None = None,
 ) -> ModelPotential:
     """The potential U(S) = metric, on `test`, of `estimator` trained on S.
 
@@ -171,12 +191,16 @@ def potential(
     Parameters
     ----------
     estimator
-        Any scikit-learn compatible classifier or regressor, a whole pipeline too.
+        Any scikit-learn compatible classifier or regressor, a whole pipeline too. Or the name
+        of one from `dshapley.models.MODELS`, such as "logistic"; whether it is a classifier
+        follows from the test labels, as for tables (`dshapley.targets.task_of_labels`).
     test
         Points, or a pair (X, y).
     metric
-        A name from `dshapley.metrics.METRICS`, a `Metric`, or a function (y, predictions) ->
-        float. By default accuracy for a classifier and neg_mse for a regressor.
+        A name from `dshapley.metrics.METRICS`, a scorer of scikit-learn or its name
+        (`make_scorer(...)`, "f1_macro"; docs/theory.md), a `Metric`, or a function
+        (y, predictions) -> float. By default accuracy for a classifier and neg_mse for a
+        regressor.
     empty
         U(empty), if not the default.
     min_rows
@@ -188,6 +212,12 @@ def potential(
         S + z. "auto": fast where possible, with a warning where only the estimator's parameters
         stand in the way. But for trees, floats of any size are computed in double precision on
         the fast path.
+    preprocess, database
+        Where the steps before the final estimator of a scikit-learn Pipeline are fitted: "each",
+        within every set, or "once", on `database` with its labels. U then takes the same rows as
+        before and transforms them itself, and the final estimator keeps its fast path, tens to
+        hundreds of times faster. "each" says so in a warning, unless path="refit" asks for it.
+        Without effect on an estimator without such steps.
 
     Examples
     --------
@@ -200,18 +230,72 @@ def potential(
     test = as_points(test, name="test")
     if test.y is None:
         raise InputError("test: a model is scored on labels: give y")
+    if isinstance(estimator, str):
+        estimator = model_from_name(estimator, task_of_labels(test.y))
     if empty is not None and not np.isfinite(empty):
         raise InputError(f"empty = {empty}: U(empty) must be a number")
+    steps, final = parts(estimator)
+    if preprocess not in ("each", "once"):
+        raise InputError(f"preprocess = {preprocess!r}: it is 'each' or 'once'")
+    fitted = None
+    if steps and preprocess == "once":
+        if database is None:
+            raise InputError("preprocess = 'once' fits the pipeline's steps: give database=")
+        fitted, estimator = fitted_once(steps, as_points(database, name="database")), final
+    elif steps:
+        _say_that_each_is_slow(steps, final, path)
     chosen = _learner(estimator, path)
-    if isinstance(chosen, Refit | Fast):
-        chosen = replace(chosen, min_rows=min_rows)
     classification = is_classifier(estimator)
     if metric is None:
         metric = "accuracy" if classification else "neg_mse"
-    U = ModelPotential(chosen, test, as_metric(metric), classification, empty)
+    scored = chosen_metric(metric, estimator=estimator, y=test.y, classification=classification)
+    if scored.output == "decision" and not isinstance(chosen, Refit):
+        chosen = _for_decisions(estimator, scored.name, path)
+    if isinstance(chosen, Refit | Fast):
+        chosen = replace(chosen, min_rows=min_rows)
+    U = ModelPotential(
+        chosen, test, scored, classification, empty,
+        preprocess=preprocess if steps else None, fitted=fitted,
+    )  # fmt: skip
     _check_metric(U.metric, estimator, test.y, classification=classification)
     U.check(test, name="test")
+    if isinstance(scored.score, ScorerScore):
+        _check_scorer(U)
     return U
+
+
+def _say_that_each_is_slow(steps: list[Any], final: Any, path: Way) -> None:
+    """A pipeline has no fast path, and it may be a surprise that its last step alone has one."""
+    kind = type(final).__name__
+    if path == "fast":
+        raise InputError(
+            f"path = 'fast' is not possible: {names(steps)} would be fitted within every set. Give "
+            "preprocess='once', or path='refit'"
+        )
+    if path == "auto" and isinstance(learner(final), Fast):
+        warn(
+            f"{names(steps)} fitted within every set: each marginal retrains the pipeline, tens to "
+            f"hundreds of times slower than {kind} alone. preprocess='once' (--preprocess once) "
+            "fits these steps once, on the database; preprocess='each' with path='refit' keeps "
+            "this without the notice"
+        )
+
+
+def _for_decisions(estimator: Any, metric: str, path: Way) -> Refit:
+    """Fast learners answer with probabilities where there are more than two classes."""
+    reason = f"{metric} reads decision values of more than two classes"
+    if path == "fast":
+        raise InputError(f"path = 'fast' is not possible: {reason}. Use 'auto' or 'refit'")
+    warn(f"every marginal is refitted, which is slow: {reason}")
+    return Refit(estimator, reason=reason)
+
+
+def _check_scorer(U: ModelPotential) -> None:
+    """An error now where scikit-learn's scorer refuses the test set, not in the first draw."""
+    try:
+        U.query.score(U.query.constant(U.query.y))
+    except FitError as error:
+        raise InputError(f"test: {error}") from error
 
 
 def _learner(estimator: Any, path: Way) -> Learner:

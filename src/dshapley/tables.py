@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -11,9 +10,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from dshapley.encoding import NUMERIC_OBJECTS, check_cells, encoder, floats, is_number
 from dshapley.errors import InputError, nearest
 from dshapley.models import Task
-from dshapley.points import Array, Floats, Points, kind_of, labels_of, names_of
+from dshapley.points import Array, Points, kind_of, labels_of, names_of
+from dshapley.targets import check_meant, task_of_labels
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,22 +22,14 @@ if TYPE_CHECKING:
 __all__ = [
     "Prepared",
     "check_target",
-    "is_number",
-    "plain_columns",
     "prepare",
     "read_table",
     "task_of",
 ]
 
-_NUMBERS = "iufbMm"  # numpy's kinds of dtypes: integers, floats, truth values, dates
-_OBJECTS = ("numbers", "dates", "times of day", "durations")  # that are numbers as objects, too
-_NUMERIC = {"truth values": "numbers", **{kind: kind for kind in _OBJECTS}}
-_UNUSABLE = ("lists", "structs", "bytes", "complex numbers")
+_NUMERIC = {"truth values": "numbers", **{kind: kind for kind in NUMERIC_OBJECTS}}
 _UNNAMED = re.compile(r"\s*|Unnamed: \d+")  # the second is pandas' name for a column without one
-_A_DAY = {"s": 86_400, "ms": 86_400 * 10**3, "us": 86_400 * 10**6, "ns": 86_400 * 10**9}
 _LARGEST = 1e150  # the square of a larger number overflows, and scaling squares numbers
-_MOST_CLASSES = 20
-_MOST_CATEGORIES = 50
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,17 +158,20 @@ def _parsed(table: pd.DataFrame, as_text: dict[str, type[str]]) -> pd.DataFrame:
 
 
 def task_of(table: pd.DataFrame, target: str, *, asked: str = "auto") -> Task:
-    """The task asked for; else classification for text, truth values and few whole numbers."""
-    column = check_target(table, target, name="table")
-    if asked in ("classification", "regression"):
-        return cast("Task", asked)
-    if asked != "auto":
+    """The task asked for; else classification for text, truth values and few whole numbers.
+
+    A target that cannot be meant is refused: free text, dates, ids (`dshapley.targets`).
+    """
+    _column(table, target, name="table")
+    if asked not in ("auto", "classification", "regression"):
         raise InputError(f"unknown task {asked!r}: classification or regression")
-    distinct = np.unique(_labels(column, target, name="table"))
-    if distinct.dtype.kind not in "iuf" or column.dtype.name == "category":
+    check_meant(table, target, asked=asked)
+    column = check_target(table, target, name="table")
+    if asked != "auto":
+        return cast("Task", asked)
+    if column.dtype.name == "category":
         return "classification"
-    whole = bool((distinct == np.round(distinct)).all())
-    return "classification" if whole and len(distinct) <= _MOST_CLASSES else "regression"
+    return task_of_labels(_labels(column, target, name="table"))
 
 
 def prepare(
@@ -197,7 +193,8 @@ def prepare(
     classification. Without a points table, the rows of the database are valued; with one, it alone
     needs the columns of ids and groups. Numbers are
     scaled and text is one-hot encoded, as fitted on the database; missing values are filled in
-    with the median, or as a category of their own.
+    with the median, or as a category of their own. Text that is nearly all different, such as
+    names and notes, is left out (`dshapley.encoding.NEAR_UNIQUE`).
     """
     named = {"table": table, "test table": test, "points table": points}
     tables = {name: part for name, part in named.items() if part is not None}
@@ -218,7 +215,7 @@ def prepare(
     _check_named(features, table)
     for name, part in tables.items():
         _same_columns(part, table, features, name=name)
-        _check_cells(part, features)
+        check_cells(part, features)
         _check_infinite(part, features, name=name)
     tables = {
         name: _with_plain(
@@ -237,7 +234,7 @@ def prepare(
         table, target, test_size=test_size, stratify=task == "classification", seed=seed
     )  # fmt: skip
     valued = base if points is None else points
-    encode, used, notices = _encoder(base, features)
+    encode, used, notices = encoder(base, features)
     notices += [note for name, part in tables.items() for note in _missing(part, used, name=name)]
 
     def encoded(part: pd.DataFrame) -> Points:
@@ -246,109 +243,6 @@ def prepare(
 
     groups = None if group_column is None else names_of(valued[group_column], name="groups")
     return Prepared(encoded(base), encoded(held_out), encoded(valued), groups, notices)
-
-
-def _encoder(
-    base: pd.DataFrame, features: list[str]
-) -> tuple[Callable[[pd.DataFrame], Array], list[str], list[str]]:
-    """How rows become numbers, the columns that takes, and what there is to say about it."""
-    from sklearn.compose import ColumnTransformer
-    from sklearn.impute import SimpleImputer
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import OneHotEncoder, StandardScaler
-
-    empty = [c for c in features if base[c].isna().all()]
-    used = [c for c in features if c not in empty]
-    if not used:
-        raise InputError("every feature column is empty")
-    numbers = [c for c in used if is_number(base[c])]
-    texts = [c for c in used if c not in numbers]
-    plain = plain_columns(base[used], numbers)
-    notices = []
-    if empty:
-        notices.append(f"columns without any value are left out: {', '.join(empty)}")
-    wide = [c for c in texts if plain[c].nunique() > _MOST_CATEGORIES]
-    if wide:
-        notices.append(
-            f"of {', '.join(wide)} only the {_MOST_CATEGORIES - 1} most frequent values are told "
-            "apart (leave an identifier out with --drop)"
-        )
-    one_hot = OneHotEncoder(
-        handle_unknown="infrequent_if_exist", max_categories=_MOST_CATEGORIES, sparse_output=False
-    )
-    encoder = ColumnTransformer(
-        [
-            ("number", make_pipeline(SimpleImputer(strategy="median"), StandardScaler()), numbers),
-            (
-                "text",
-                make_pipeline(SimpleImputer(strategy="constant", fill_value="missing"), one_hot),
-                texts,
-            ),
-        ]
-    )
-    encoder.fit(plain)
-    return (lambda part: encoder.transform(plain_columns(part[used], numbers))), used, notices
-
-
-def plain_columns(part: pd.DataFrame, numbers: list[str]) -> pd.DataFrame:
-    """The same columns as floats (those of `numbers`) or as text, whatever pandas keeps them in."""
-    import pandas as pd
-
-    columns: dict[str, Any] = {}
-    for name, column in part.items():
-        if name in numbers:
-            columns[str(name)] = pd.Series(_floats(column), index=part.index)
-        else:
-            _check_cells(part, [name])
-            columns[str(name)] = column.astype(object).map(str).where(column.notna(), np.nan)
-    return pd.DataFrame(columns, index=part.index)
-
-
-def _floats(column: pd.Series[Any]) -> Floats:
-    """Numbers as floats, dates as days since 1970, durations and times of day as days."""
-    import pandas as pd
-
-    if column.dtype.kind in "Mm":
-        return _days(column)
-    if column.dtype != object:
-        return column.to_numpy(dtype="float64", na_value=np.nan)
-    kind, known = kind_of(column), column.notna().to_numpy()
-    cells = column[known]
-    found = np.full(len(column), np.nan)
-    if kind == "dates":
-        if any(isinstance(cell, datetime.datetime | np.datetime64) for cell in cells):
-            cells = pd.to_datetime(cells, utc=True)
-        else:  # by numpy, whose dates have no last year
-            cells = pd.Series(np.array(cells.tolist(), dtype="datetime64[D]").astype("M8[s]"))
-        found[known] = _days(cells)
-    elif kind == "durations":
-        found[known] = _days(pd.to_timedelta(cells))
-    else:
-        found[known] = [_float(cell) for cell in cells]
-    return found
-
-
-def _float(cell: Any) -> float:
-    if isinstance(cell, datetime.time):
-        seconds = (cell.hour * 60 + cell.minute) * 60 + cell.second
-        return (seconds + cell.microsecond / 10**6) / _A_DAY["s"]
-    try:
-        return float(cell)
-    except OverflowError:
-        return float("inf") if cell > 0 else float("-inf")
-
-
-def _days(column: pd.Series[Any]) -> Floats:
-    """Dates as days since 1970, durations as days: equal for equal times in any unit."""
-    if getattr(column.dtype, "tz", None) is not None:
-        column = column.dt.tz_convert(None)  # to the same time in UTC
-    values = column.to_numpy()
-    unit, count = np.datetime_data(values.dtype)
-    if unit not in _A_DAY or count != 1:
-        values, unit = values.astype(f"{values.dtype.kind}8[s]"), "s"
-    # Whole days and their rest apart: nanoseconds since 1970 have more digits than a float.
-    days, rest = np.divmod(values.view("int64"), _A_DAY[unit])
-    return np.where(np.isnat(values), np.nan, days + rest / _A_DAY[unit])
 
 
 def _split(
@@ -446,14 +340,6 @@ def _same_columns(
             )
 
 
-def is_number(column: pd.Series[Any]) -> bool:
-    """Whether the column holds numbers, truth values or dates."""
-    if column.dtype != object:
-        return column.dtype.kind in _NUMBERS
-    # Truth values are objects only where some are missing, and then text: a gap is a category.
-    return kind_of(column) in _OBJECTS
-
-
 def _is_text(value: Any) -> bool:
     try:
         float(value)
@@ -474,25 +360,10 @@ def _check_named(features: list[str], table: pd.DataFrame) -> None:
             )
 
 
-def _check_cells(part: pd.DataFrame, features: Sequence[Any]) -> None:
-    import pandas as pd
-
-    for column in features:
-        cells = part[column]
-        if isinstance(cells.dtype, pd.CategoricalDtype):
-            cells = cells.cat.categories.to_series()
-        kind = "text" if isinstance(cells.dtype, pd.StringDtype) else kind_of(cells)
-        if kind in _UNUSABLE:
-            raise InputError(
-                f"the column {column!r} holds {kind}, which cannot be learned from: leave it out "
-                f"with --drop {column!r}"
-            )
-
-
 def _check_infinite(part: pd.DataFrame, features: list[str], *, name: str) -> None:
     for column in features:
         if part[column].dtype.kind in "fO" and is_number(part[column]):
-            largest = np.nanmax(np.abs(_floats(part[column])), initial=0)
+            largest = np.nanmax(np.abs(floats(part[column])), initial=0)
             if np.isinf(largest):
                 raise InputError(f"the {name} has an infinite value in column {column!r}")
             if largest > _LARGEST:

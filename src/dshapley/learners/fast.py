@@ -179,6 +179,7 @@ class Fast:
             Z = Z.take(rows)
         kind: Kind = "number"
         if classes is not None:
+            assert query.output != "decision", "only refitting answers with these"
             kind = "label" if query.output == "prediction" else query.output
         asked = Asked(query.numbers, kind, classes, query, seed)
         places = 1 + rows

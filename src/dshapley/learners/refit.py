@@ -41,7 +41,7 @@ class Refit:
     def scores(self, S: Points, Z: Points | Bundles, query: Query, seed: int) -> Floats:
         """The score of a fresh fit on S, then of one for each z."""
         template = seeded(self.estimator, seed)
-        if query.output == "score":
+        if query.output in ("score", "decision"):
             _one_score_a_class(template)
         rows = (self._row(template, T, query, seed) for T in training_sets(S, Z))
         return np.concatenate([query.score(row) for row in rows])
@@ -153,7 +153,9 @@ def _answer(model: Any, query: Query) -> Array:
         return predictions.reshape(len(query.y))
     if query.output == "label":
         return query.codes(np.asarray(model.predict(query.X)))
-    if query.output == "probability" or not _prefers_decision(model):
+    if query.output != "decision" and (
+        query.output == "probability" or not _prefers_decision(model)
+    ):
         return query.spread(model.classes_, model.predict_proba(query.X), fill=0.0)
     decision = model.decision_function(query.X)
     if decision.ndim == 1:

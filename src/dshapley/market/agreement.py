@@ -14,9 +14,9 @@ from dshapley.digits import number
 from dshapley.errors import InputError, nearest, warn
 from dshapley.market.comparing import ape, corrected, error_of_sum, rank_correlation, reliability
 from dshapley.market.prices import PriceList
-from dshapley.metrics import METRICS
 from dshapley.points import Array, Bundles, Points, as_points
 from dshapley.potentials import Potential, describe
+from dshapley.scorers import is_metric_name
 from dshapley.stopping import StopRule
 from dshapley.subsets import bundle_draws, sampled_draws
 from dshapley.uncertainty import check_confidence, student_quantile
@@ -31,9 +31,10 @@ Verdict: TypeAlias = Literal["holds", "not shown", "fails"]
 Way: TypeAlias = Literal["permutations", "subsets"]
 """How a buyer finds own values: `data_shapley.tmc` or `data_shapley.sampled`."""
 
-_OWN = ("path", "path.reason", "test", "empty")
+_OWN = ("path", "path.reason", "test", "empty", "preprocess.fitted")
 """What may differ between the seller's potential and the buyer's: how it is computed, on which
-rows it is scored, and the score without any data, which follows from these rows."""
+rows it is scored, the score without any data, which follows from these rows, and what the steps
+of a pipeline learned from each side's own database."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,9 +248,9 @@ def check_same_potential(prices: PriceList, mine: dict[str, Any]) -> bool:
     theirs = prices.terms["potential"]
     if not theirs:
         raise InputError("this list does not say under which potential it was made")
-    # Parameters that only one side's version of a package has, and how a metric of our own is
+    # Parameters that only one side's version of a package has, and how a known metric is
     # written in one's version, are no difference.
-    known = theirs.get("metric") in METRICS
+    known = is_metric_name(theirs.get("metric"))
     names = [
         name
         for name in dict.fromkeys([*theirs, *mine])

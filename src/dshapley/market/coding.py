@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dshapley.errors import InputError, nearest
+from dshapley.encoding import is_number, near_unique, plain_columns
+from dshapley.errors import InputError, nearest, warn
 from dshapley.market.summaries import LEAST_ROWS, Summary, summary
 from dshapley.points import Points
-from dshapley.tables import check_target, is_number, plain_columns, task_of
+from dshapley.tables import check_target, task_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,9 +76,13 @@ def coding_of(
         if column not in table.columns:
             hint = nearest(column, table.columns)
             raise InputError(f"the table has no column {column!r}; {hint}")
+    others = [c for c in table.columns if c not in (target, *drop) and table[c].notna().any()]
+    alone = [c for c in others if near_unique(table[c])]
+    if alone:
+        warn(f"text columns whose values are nearly all different are left out: {', '.join(alone)}")
     columns = []
-    for name in table.columns:
-        if name in (target, *drop) or table[name].isna().all():
+    for name in others:
+        if name in alone:
             continue
         if is_number(table[name]):
             numbers = plain_columns(table[[name]], [name])[name]

@@ -16,12 +16,12 @@ from dshapley.market.prices import PriceList, load_prices
 from dshapley.market.pricing import price_list
 from dshapley.market.splitting import Splitting, splitting
 from dshapley.market.summaries import load_summary
-from dshapley.metrics import METRICS
 from dshapley.models import MODELS, model_from_name
 from dshapley.points import Bundles, Points
 from dshapley.potentials import potential
 from dshapley.predict import run_tables
 from dshapley.runs import METHOD
+from dshapley.scorers import is_metric_name
 from dshapley.store import load
 from dshapley.tables import prepare, read_table, task_of
 from dshapley.valuation import Valuation, estimate
@@ -172,13 +172,15 @@ def checked(
     for text in prepared.notices:
         notice(text)
     chosen = metric if metric is not None else terms.get("metric")
-    if chosen not in METRICS:
+    if not is_metric_name(chosen):
         raise InputError(f"the list's metric {chosen!r} is none of ours: name yours with --metric")
     U = potential(
         estimator,
         test=prepared.test,
         metric=chosen,
         min_rows=cast("int", terms["potential"].get("min_rows", 1)),
+        preprocess=terms["potential"].get("preprocess", "each"),
+        database=prepared.database,
     )
     sold: Points | Bundles = prepared.points
     if prepared.groups is not None:
