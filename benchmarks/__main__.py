@@ -3,7 +3,18 @@
 import sys
 from pathlib import Path
 
-from benchmarks import closed_form, learners, memory, overhead, pipelines, subsets, trees, workers
+from benchmarks import (
+    beyond,
+    check,
+    closed_form,
+    learners,
+    memory,
+    overhead,
+    pipelines,
+    subsets,
+    trees,
+    workers,
+)
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else None
@@ -13,6 +24,8 @@ if __name__ == "__main__":
     overhead.main()
     subsets.main()
     pipelines.main()
+    check.main([])
+    beyond.main([])
     if folder is not None:
         closed_form.main(folder)
         trees.main(folder)

@@ -1,4 +1,4 @@
-"""Error against seconds: what weights, balanced sizes, the anchor and interpolation save.
+"""Error against draws and seconds: the default beside Algorithm 1, Algorithm 2 and prediction.
 
 Root-mean-square error and Spearman's rank correlation with the values of a long run, for some
 seeds of each way to draw, as the draws come in; logistic regression, accuracy, seconds of one
@@ -31,11 +31,13 @@ from sklearn.preprocessing import StandardScaler
 
 import dshapley as ds
 from benchmarks.setting import adult, print_table
-from dshapley.allocation import gain
 from dshapley.valuation import completed
 
-LOOKS, LOOKS_FITTED = 12, 6
-"""At how many points of a run its error is looked at; the second where each takes a regression."""
+FIRST, LOOKS, LOOKS_FITTED = 30, 12, 6
+"""The draws of the first look at a run's error, and how many looks there are: fewer where each
+fits a regression."""
+BY_DRAWS = (30, 60, 100, 200, 300, 600, 1000, 2000)
+"""Numbers of draws at which the ways are compared draw by draw."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +49,11 @@ class Way:
     p: float = 1.0
 
 
-ALL: dict[str, Any] = {"weights": "auto", "stratified": True, "anchor": True}
 WAYS = [
-    Way("uniform (Algorithm 1)", {}),
-    Way("1/k", {"weights": "1/k"}),
-    Way("auto", {"weights": "auto"}),
-    Way("auto + balanced + anchor", ALL),
-    Way("the same, p = 0.1", ALL, p=0.1),
+    Way("uniform (Algorithm 1)", {"weights": "algorithm-1"}),
+    Way("1/k (Algorithm 2)", {"weights": "algorithm-2"}),
+    Way("default", {"weights": "auto"}),
+    Way("default, p = 0.1", {"weights": "auto"}, p=0.1),
 ]
 
 
@@ -94,7 +94,7 @@ def cases(folder: Path | None) -> Iterator[Case]:
 def truth(case: Case, out: Path) -> ds.Valuation:
     """The values of a long run."""
     store = out / ".long runs" / case.name
-    design = ds.Design(case.database, case.m, seed=10**6, **ALL)
+    design = ds.Design(case.database, case.m, seed=10**6)
     draws = ds.run(case.U, design, case.Z, until=case.truth, store=store, n_jobs=-1)
     return ds.estimate(draws)
 
@@ -111,7 +111,9 @@ def errors(case: Case, way: Way, seed: int, exact: ds.Valuation) -> pd.DataFrame
     assert draws.seconds is not None
     rows = []
     looks = LOOKS_FITTED if way.p < 1 else LOOKS
-    for n in np.unique(np.geomspace(40, len(draws), looks).astype(int)):
+    spread = np.geomspace(FIRST, len(draws), looks).astype(int)
+    exactly = [n for n in BY_DRAWS if n <= len(draws) and way.p == 1]
+    for n in np.unique(np.concatenate([spread, exactly]).astype(int)):
         started = time.perf_counter()
         found = ds.estimate(draws.first(int(n)), points=Z)
         if way.p < 1:
@@ -126,12 +128,11 @@ def errors(case: Case, way: Way, seed: int, exact: ds.Valuation) -> pd.DataFrame
                 "seconds": float(draws.seconds[:n].sum()) + fitting,
                 # The long run has an error of its own, and it is not ours.
                 "mse": float((gap**2 - exact.stderr**2).mean()),
+                "mse_order": float(gap.var() - exact.disorder),
                 "stated": float((found.stderr**2).mean()),
                 "spearman": float(spearmanr(found.values, exact.values).statistic),
             }
         )
-    if way.design.get("weights") == "auto" and seed == 0 and len(draws) > 100:
-        print(f"{case.name}, {way.name}: {gain(draws)}", flush=True)
     return pd.DataFrame(rows)
 
 
@@ -154,6 +155,19 @@ def averaged(rows: pd.DataFrame) -> pd.DataFrame:
         columns = {"rmse": mse**0.5, "stated": stated**0.5, "spearman": spearman}
         found.append(pd.DataFrame({"way": way, "seconds": grid, **columns}))
     return pd.concat(found, ignore_index=True)
+
+
+def by_draws(case: Case, rows: pd.DataFrame) -> None:
+    """The error of each way over that of 1/k, at the same number of draws."""
+    for column, what in (("mse", "error"), ("mse_order", "error of differences")):
+        means = rows.pivot_table(index="draws", columns="way", values=column, aggfunc="mean")
+        means = means.loc[[n for n in BY_DRAWS if n in means.index], [w.name for w in WAYS[:3]]]
+        ratios = means.div(means[WAYS[1].name], axis=0).dropna() ** 0.5
+        print_table(
+            f"{case.name}: root-mean-square {what} over that of 1/k, after so many draws",
+            ["draws", *ratios.columns],
+            [[str(n), *(f"{r:.2f}" for r in row)] for n, row in ratios.iterrows()],
+        )
 
 
 def table(case: Case, curves: pd.DataFrame, exact: ds.Valuation) -> None:
@@ -191,15 +205,15 @@ def _seconds_to(curve: pd.DataFrame, column: str, error: float) -> float:
 
 
 def beyond(case: Case, exact: ds.Valuation) -> None:
-    """Values for a quarter of m extrapolated to m, beside those of the long run at m."""
-    design = ds.Design(case.database, case.m // 4, weights="1/k", stratified=True, anchor=True)
+    """Values for a third of m extrapolated to m, beside those of the long run at m."""
+    design = ds.Design(case.database, case.m // 4)
     draws = ds.run(case.U, design, case.Z, until=4000, n_jobs=-1)
     found = ds.profile.extrapolate(ds.estimate(draws), m=case.m)
     low, high = found.interval(0.95)
     inside = (low <= exact.values) & (exact.values <= high)
     gap = np.sqrt(((found.values - exact.values) ** 2).mean())
     print(
-        f"{case.name}: extrapolated from m = {case.m // 4} to {case.m} with exponent "
+        f"{case.name}: extrapolated from m = {draws.m} to {case.m} with exponent "
         f"{ds.profile.size_profile(draws).exponent:.2f}: error {gap:.2g}, spread of the values "
         f"{exact.values.std():.2g}, rank correlation "
         f"{spearmanr(found.values, exact.values).statistic:.3f}, 95 % intervals hold "
@@ -233,7 +247,7 @@ def plot(curves: dict[str, pd.DataFrame], path: Path) -> None:
 
     figure = Figure(figsize=(10, 3.9 * len(curves)), layout="constrained")
     axes = figure.subplots(len(curves), 2, squeeze=False)
-    styles = ["-", "-", "-", "-", "--"]
+    styles = ["-", "-", "-", "--"]
     for (name, data), (left, right) in zip(curves.items(), axes, strict=True):
         for (way, curve), style in zip(data.groupby("way", sort=False), styles, strict=True):
             left.loglog(curve.seconds, curve.rmse, style, label=way)
@@ -264,6 +278,7 @@ def main() -> None:
         curves[case.name].to_csv(
             options.out / f"{case.name.replace(' ', '_')}.csv", index=False, float_format="%.4g"
         )
+        by_draws(case, rows)
         table(case, curves[case.name], slim)
         predictions(case, exact)
         beyond(case, exact)

@@ -303,11 +303,11 @@ def listed(values, stderr, U=None, *, m=60, common=None, **about):
     n = len(values)
     rng = np.random.default_rng(0)
     signs = rng.normal(size=(500, 1 if common else n)) * np.ones((1, n))
-    gains = m * (values + signs * stderr * np.sqrt(500))  # k = 1 is one size of m
-    k = np.ones(500, int)
+    gains = values + signs * stderr * np.sqrt(500)
+    k = 1 + np.arange(500) % m
     about = {"described": ["potential", "metric"], "potential": "sum", "metric": "sum", **about}
     draws = ds.Draws(
-        np.arange(500), k, gains.astype(np.float32), np.eye(1, m)[0], np.arange(n),
+        np.arange(500), k, gains.astype(np.float32), np.full(m, 1 / m), np.arange(n),
         np.ones(n, int), about,
     )  # fmt: skip
     return market.price_list(ds.estimate(draws), rate=1.0)
@@ -394,7 +394,7 @@ def bundles():
     """Six rows in three bundles, valued under a sum, and their list for data sets of 12 rows."""
     rows, U = ds.Points(np.arange(6.0)[:, None]), Additive()
     lots = ds.Bundles(rows, ["b", "a", "a", "c", "c", "c"])
-    found = ds.estimate(ds.run(U, ds.Design(rows, m=12), lots, until=3))
+    found = ds.estimate(ds.run(U, ds.Design(rows, m=12), lots, until=30))
     return market.price_list(found, rate=1.0), lots, U
 
 

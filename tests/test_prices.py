@@ -81,6 +81,13 @@ def test_beyond_the_run_values_are_extrapolated_with_a_notice():
     assert total["stderr"] == pytest.approx(prices.at(80)["stderr"].sum())
 
 
+def test_too_far_beyond_the_run_there_are_no_prices():
+    game = MeanGame(np.random.default_rng(0).normal(size=(20, 2)), m=40)
+    valuation = ds.estimate(record(game, np.random.default_rng(1), 400))
+    with pytest.raises(ds.InputError, match=r"m = 121 is more than 3 times .* run at m = 121"):
+        market.price_list(valuation, rate=1.0, m=[40, 121])
+
+
 @pytest.fixture(scope="module")
 def simulated():
     """Whether each interval held its true number, over many runs."""

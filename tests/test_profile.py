@@ -2,36 +2,31 @@
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
+from sklearn.neighbors import KNeighborsClassifier
 
 import dshapley as ds
-from dshapley.draws import Pilot
-from dshapley.profile import extrapolate, size_profile
+from dshapley.profile import extrapolate, measured_gain, size_profile
 from records import plain_draws
 
 SCALE = np.array([0.5, 1.0, -0.3, 0.0])
 
 
-def power_draws(m, n, *, a=1.2, noise=0.5, seed=0, pilot=0):
+def power_draws(m, n, *, a=1.2, noise=0.5, seed=0):
     """Draws whose mean marginal is c k^-a exactly, with noise that falls as 1/k."""
     rng = np.random.default_rng(seed)
-    w, first = ds.sizes.power(m, 0.7), ds.sizes.power(m, 1.0)
-    k = 1 + np.concatenate(
-        [rng.choice(m, size=pilot, p=first), rng.choice(m, size=n - pilot, p=w)]
-    ).astype(int)  # fmt: skip
+    w = ds.sizes.power(m, 0.7)
+    k = 1 + rng.choice(m, size=n, p=w)
     gains = np.outer(k**-a, SCALE) + noise / k[:, np.newaxis] * rng.normal(size=(n, 4))
-    return ds.Draws(
-        np.arange(n), k, gains.astype(np.float32), w, np.arange(4), np.ones(4, int),
-        pilot=Pilot(pilot, first) if pilot else None,
-    )  # fmt: skip
+    return plain_draws(k, gains, w)
 
 
 def exact(m, a=1.2):
     return SCALE * (np.arange(1.0, m + 1) ** -a).sum() / m
 
 
-@pytest.mark.parametrize("pilot", [0, 500])
-def test_the_profile_is_the_mean_marginal_of_each_band(pilot):
-    draws = power_draws(100, 4000, pilot=pilot)
+def test_the_profile_is_the_mean_marginal_of_each_band():
+    draws = power_draws(100, 4000)
     profile = size_profile(draws)
     assert profile.smallest.tolist() == [1, 2, 4, 8, 16, 32, 64]
     assert profile.largest.tolist() == [1, 3, 7, 15, 31, 63, 100]
@@ -57,12 +52,12 @@ def test_the_exponent_is_found():
 
 
 def test_extrapolated_intervals_hold_the_values_of_a_larger_size():
-    """Each run's 95 % intervals at 4 m; the law holds exactly, so only the draws err."""
-    truth, inside, z = exact(400), [], []
+    """Each run's 95 % intervals at 3 m; the law holds exactly, so only the draws err."""
+    truth, inside, z = exact(300), [], []
     for seed in range(60):
         valuation = ds.estimate(power_draws(100, 1500, seed=seed))
-        larger = extrapolate(valuation, m=400)
-        assert larger.m == 400
+        larger = extrapolate(valuation, m=300)
+        assert larger.m == 300
         low, high = larger.interval(0.95)
         inside.append((low <= truth) & (truth <= high))
         z.append((larger.values - truth) / larger.stderr)
@@ -82,6 +77,87 @@ def test_extrapolation_against_a_run_at_the_larger_size():
     assert (np.abs(larger.values - U.value(Z, m=150)) < 3 * larger.stderr).all()
     error = np.hypot(larger.stderr, run.stderr)
     assert (np.abs(larger.values - run.values) < 3 * error).all()
+
+
+@pytest.fixture(scope="module")
+def digits():
+    """A run of nearest neighbours at m = 50, and the truth: a longer run at 150."""
+    X, y = load_digits(return_X_y=True)
+    setting = {
+        "model": KNeighborsClassifier(), "test": (X[300:500], y[300:500]), "weights": "1/k",
+        "points": (X[:100], y[:100]), "stratified": True,
+    }  # fmt: skip
+    run = ds.value(X[:300], y[:300], m=50, draws=800, **setting)
+    direct = ds.value(X[:300], y[:300], m=150, draws=2000, seed=9, **setting)
+    U = ds.potential(setting["model"], test=setting["test"])
+    return run, direct, U, ds.Points(X[:300], y[:300])
+
+
+@pytest.mark.parametrize("m", [100, 150])
+def test_extrapolation_stays_within_the_range_of_the_metric(digits, m):
+    """A hump in the marginals: the law alone says a gain of 1.5, and accuracy ends at 1."""
+    run, direct, U, database = digits
+    truth, empty = direct.at(m=m), U(database.take([]))
+    plain = extrapolate(run, m=m)
+    assert plain.values.mean() * m <= 1 - empty + 1e-9
+    gain = measured_gain(U, database, m)
+    known = extrapolate(run, m=m, gain=gain)
+    assert known.values.mean() * m == pytest.approx(gain[0])
+    for larger in (plain, known):
+        low, high = larger.interval(0.95)
+        assert ((low <= truth.values) & (truth.values <= high)).mean() >= 0.9
+
+    def miss(values):
+        return np.sqrt(((values - truth.values) ** 2).mean())
+
+    assert miss(known.values) < miss(plain.values)
+
+
+def test_a_measured_gain_is_that_of_a_run(digits):
+    """By efficiency the mean value over the database's points, times m, is the gain."""
+    _, _, U, database = digits
+    mean, stderr = measured_gain(U, database, 150, draws=40)
+    run = ds.value(database, model=KNeighborsClassifier(), test=U.test, m=150, draws=600,
+                   weights="1/k", stratified=True)  # fmt: skip
+    total, error = run.values.mean() * 150, run.error_of_sum()[0] / len(run) * 150
+    assert abs(total - mean) < 4 * np.hypot(stderr, error)
+    with pytest.raises(ds.InputError, match="needs 2 or more"):
+        measured_gain(U, database, 150, draws=1)
+
+
+def test_a_gain_is_what_values_add_up_to():
+    valuation = ds.estimate(power_draws(100, 1500))
+    for gain in (0.2, -0.5, 40.0):
+        larger = extrapolate(valuation, m=200, gain=gain)
+        assert larger.values.mean() * 200 == pytest.approx(gain)
+    rough = extrapolate(valuation, m=200, gain=(0.2, 3.0))
+    assert (rough.stderr > 3.0 / 200).all()
+    with pytest.raises(ds.InputError, match="gain = nan"):
+        extrapolate(valuation, m=200, gain=np.nan)
+
+
+def test_the_anchor_says_what_points_like_the_databases_are_worth(digits):
+    """Points that are all mislabelled: the gain is that of the database, not theirs."""
+    _, _, U, database = digits
+    wrong = ds.Points(database.X[:40], (database.y[:40] + 1) % 10)
+    setting = {"model": KNeighborsClassifier(), "test": U.test, "weights": "1/k"}
+    run = ds.value(database, points=wrong, m=50, draws=600, anchor=True, **setting)
+    assert run.draws.anchor is not None
+    plain, known = (
+        extrapolate(run, m=100, gain=gain) for gain in (None, measured_gain(U, database, 100))
+    )
+    truth = ds.value(database, points=wrong, m=100, draws=1000, seed=9, **setting)
+    off = [abs(larger.values.mean() - truth.values.mean()) for larger in (plain, known)]
+    assert off[1] < off[0] / 3
+    low, high = known.interval(0.95)
+    assert ((low <= truth.values) & (truth.values <= high)).mean() >= 0.9
+
+
+def test_too_far_is_refused():
+    valuation = ds.estimate(power_draws(100, 500))
+    assert extrapolate(valuation, m=300).m == 300
+    with pytest.raises(ds.InputError, match=r"more than 3 times the run's 100.* at least at 101"):
+        extrapolate(valuation, m=301)
 
 
 def test_errors_for_people():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
@@ -11,15 +12,19 @@ import numpy as np
 
 from dshapley.data_shapley import tmc_draws
 from dshapley.digits import number
+from dshapley.draws import Draws
 from dshapley.errors import InputError, nearest, warn
-from dshapley.market.comparing import ape, corrected, error_of_sum, rank_correlation, reliability
+from dshapley.jackknife import Grouped, influence_of_test, parted
+from dshapley.market.comparing import error_of_sum, influence_of_draws
+from dshapley.market.evidence import GROUPS, Evidence, TestRows
 from dshapley.market.prices import PriceList
 from dshapley.points import Array, Bundles, Points, as_points
 from dshapley.potentials import Potential, describe
+from dshapley.runs import labels_of_test
 from dshapley.scorers import is_metric_name
 from dshapley.stopping import StopRule
 from dshapley.subsets import bundle_draws, sampled_draws
-from dshapley.uncertainty import check_confidence, student_quantile
+from dshapley.uncertainty import check_confidence
 from dshapley.valuation import estimate
 
 if TYPE_CHECKING:
@@ -63,7 +68,10 @@ class Check:
     totals, total_errors
         What the list and the buyer's own values say the points are worth together, and errors.
     same_test
-        Whether the buyer scores on the seller's test set.
+        Whether the buyer scores on the seller's test rows. If so, their sampling error is the
+        same on both sides and cancels; if not, it is in all intervals, for both sides.
+    test_rows
+        How many test rows the buyer has, and the seller; None where that is not known.
     """
 
     frame: pd.DataFrame
@@ -80,14 +88,16 @@ class Check:
     totals: tuple[float, float]
     total_errors: tuple[float, float]
     same_test: bool
+    test_rows: tuple[int | None, int | None]
     least: float
     most: float
+    evidence: Evidence
 
     @property
     def order(self) -> Verdict:
         """Whether the rank correlation without noise is at least `least`."""
         _, low, high = self.without_noise
-        if not math.isfinite(low):
+        if not math.isfinite(low) or self.test_error_unknown:
             return "not shown"
         return "holds" if low >= self.least else "fails" if high < self.least else "not shown"
 
@@ -95,11 +105,32 @@ class Check:
     def worth(self) -> Verdict:
         """Whether the absolute percentage error is at most `most`."""
         _, low, high = self.ape
-        if not math.isfinite(low):
+        if not math.isfinite(low) or self.test_error_unknown:
             return "not shown"
         if low > self.most:  # a cut can take from what was bought and give to other rows
             return "not shown" if self.cut else "fails"
         return "holds" if high <= self.most else "not shown"
+
+    @property
+    def test_error_unknown(self) -> bool:
+        """Whether the two sides' test rows differ and the error of yours cannot be measured."""
+        return not self.same_test and self.evidence.test is None
+
+    @property
+    def test_rows_needed(self) -> dict[str, int | None]:
+        """About how many test rows of the buyer's it takes, at least, to show a right list right.
+
+        If the buyer's rows are like the seller's: what is special in them is not foreseen.
+
+        For "order" and "worth" where they are not shown; None where no number is enough, or it is
+        not the test rows that are too few.
+        """
+        return {name: self.evidence.rows_needed(name, asked) for name, asked in self._open()}
+
+    def _open(self) -> list[tuple[str, float]]:
+        """The questions that are not answered, and what is asked."""
+        questions = (("order", self.order, self.least), ("worth", self.worth, self.most))
+        return [(name, asked) for name, verdict, asked in questions if verdict == "not shown"]
 
     def lines(self) -> list[str]:
         """The verdict in words, with error bars."""
@@ -130,12 +161,37 @@ class Check:
             + _percentage(self.ape)
             + f": {worth[self.worth]} ({self.most:.0%} or less is asked)",
         ]
-        if not self.same_test:
-            found.append(
-                "your test rows, or their encoding (by your own table), are not the seller's: that "
-                "is in the difference too"
+        return found + self._on_test_rows()
+
+    def _on_test_rows(self) -> list[str]:
+        """What the test rows do to the verdict, and how many it would take."""
+        if self.same_test:
+            return []
+        if self.test_error_unknown:
+            return [
+                "test rows: yours are not the seller's, and their error cannot be measured (too "
+                "few of them, or this U cannot be scored without some): use the seller's test rows"
+            ]
+        mine, theirs = self.test_rows
+        found = (
+            f"test rows: your {mine} are not the seller's "
+            + (f"{theirs}" if theirs is not None else "(how many is not known: taken as yours)")
+            + "; the error of both is in these intervals"
+        )
+        return [found, *(self._how_to_tell(*question) for question in self._open())]
+
+    def _how_to_tell(self, question: str, asked: float) -> str:
+        needed = self.evidence.rows_needed(question, asked)
+        if needed is not None:
+            return (
+                f"to tell the {question}: at least about {needed} test rows, or the seller's test "
+                "rows"
             )
-        return found
+        if self.evidence.on_the_sellers_rows().would_show(question, asked):
+            return (
+                f"to tell the {question}: the seller's test rows; more of your own are not enough"
+            )
+        return f"to tell the {question}: more {self.way} (--draws) and more test rows"
 
     @property
     def verdict(self) -> str:
@@ -166,7 +222,8 @@ def check(
 
     The buyer's are data Shapley values within B + S. The list's are those of one draw of B on
     average, so that even a right list differs from them by what is special in B, which is not in
-    the intervals: those are of the errors of computing.
+    the intervals: those are of the errors of computing and, where the two sides' test rows
+    differ, of test rows.
 
     Parameters
     ----------
@@ -202,7 +259,7 @@ def check(
         raise InputError(f"way = {way!r}: permutations or subsets")
     B = as_points(B, name="B")
     sold = bought if isinstance(bought, Bundles) else as_points(bought, name="bought")
-    same_test = check_same_potential(prices, describe(U))
+    same_test = _same_test(prices, U, check_same_potential(prices, describe(U)))
     sizes = _sizes(sold)
     n = len(B) + int(sizes.sum())
     n_meant = round(n - float(sizes.mean()) + 1)  # a bundle of b rows meets sets of at most n - b
@@ -213,33 +270,45 @@ def check(
             f"the list's nearest values are for m = {size}, and {n_meant} would be right for your "
             "rows and those bought: values fall with the size, so that totals differ by that alone"
         )
-    common: dict[str, Any] = {"seed": seed, "store": store, "n_jobs": n_jobs, "progress": progress}
     bundles = isinstance(sold, Bundles)
     cut = tolerance > 0 and way == "permutations" and not bundles
+    grouped = None if same_test else Grouped.of(U, n_groups=GROUPS)
+    asked: Potential = U if grouped is None else grouped
+    common: dict[str, Any] = {"seed": seed, "store": store, "n_jobs": n_jobs, "progress": progress}
     if isinstance(sold, Bundles):
-        drawn = bundle_draws(U, B, sold, draws=draws, **common)
+        drawn = bundle_draws(asked, B, sold, draws=draws, **common)
     elif way == "subsets":
-        drawn = sampled_draws(U, B + sold, of=np.arange(n) >= len(B), draws=draws, **common)
+        drawn = sampled_draws(asked, B + sold, of=np.arange(n) >= len(B), draws=draws, **common)
     else:
         drawn = tmc_draws(
-            U, B + sold, permutations=draws, tolerance=tolerance, patience=patience, **common
-        ).points(np.arange(n) >= len(B))
-    own = estimate(drawn)
+            asked, B + sold, permutations=draws, tolerance=tolerance, patience=patience, **common
+        )
+        width = drawn.marginals.shape[1] // n
+        drawn = drawn.points(np.tile(np.arange(n) >= len(B), width))
+    whole, *without = parted(drawn, Draws.none(sold, weights=drawn.weights))
+    own = estimate(whole)
     values, stderr = (np.asarray(listed[name], dtype=float) for name in ("value", "stderr"))
     frame = listed[["value", "stderr", "price"]].assign(own=own.values, own_stderr=own.stderr)
 
     total = next(part for part in prices.terms["totals"] if part["m"] == size)
-    sums = float(values.sum()), float(own.values.sum())
-    influence = np.sum([part.sum(axis=1) for _, part in own._influences()], axis=0)
-    errors = error_of_sum(stderr, total, len(prices)), float(np.sqrt((influence**2).sum()))
-    half = student_quantile((1 + confidence) / 2, own._freedom)
-    r = rank_correlation(values, own.values, confidence)
+    own_error, freedom = own.error_of_sum()
     theirs = total["reliability"]  # None where nobody knows: JSON has no NaN
-    ceiling = math.nan if theirs is None else math.sqrt(theirs * reliability(own))
+    test_rows = (_rows_of(U), _rows_of_test(prices.terms["potential"]))
+    test = None
+    if without:
+        assert test_rows[0] is not None
+        test = TestRows(influence_of_test(without), test_rows[0], test_rows[1])
+    evidence = Evidence(
+        values, own.values, influence_of_draws(own), math.nan if theirs is None else theirs,
+        (error_of_sum(stderr, total, len(prices)), own_error), freedom,
+        tolerance if cut else 0.0,
+        test, confidence,
+    )  # fmt: skip
+    r, ceiling, without_noise = evidence.order()
     return Check(
         frame, size, (len(B), n - len(B)), len(drawn), "sets" if bundles else way, cut, r, ceiling,
-        corrected(r, ceiling), *ape(sums, errors, half, tolerance if cut else 0.0), sums, errors,
-        same_test, least, most,
+        without_noise, *evidence.worth(), (float(values.sum()), float(own.values.sum())),
+        evidence.total_errors, same_test, test_rows, least, most, evidence,
     )  # fmt: skip
 
 
@@ -266,6 +335,23 @@ def check_same_potential(prices: PriceList, mine: dict[str, Any]) -> bool:
     if changes:
         raise InputError(f"the list was made under another potential: {'; '.join(changes[:3])}")
     return bool(theirs.get("test") == mine.get("test"))
+
+
+def _same_test(prices: PriceList, U: Potential, same: bool) -> bool:
+    """Whether both sides score on the same rows, though each may encode them by its own table."""
+    labels = prices.terms.get("test_labels")
+    return same or (labels is not None and labels == labels_of_test(U))
+
+
+def _rows_of(U: Potential) -> int | None:
+    test = getattr(U, "test", None)
+    return len(test) if isinstance(test, Points) else None
+
+
+def _rows_of_test(terms: Mapping[str, Any]) -> int | None:
+    """How many test rows the seller has, from the digest of them: "... (500 rows)"."""
+    rows = str(terms.get("test", "")).rpartition("(")[2].partition(" ")[0]
+    return int(rows) if rows.isdigit() else None
 
 
 def _sizes(sold: Points | Bundles) -> Array:

@@ -8,34 +8,60 @@ from typing import Any
 import numpy as np
 
 from dshapley.points import Floats
+from dshapley.uncertainty import student_quantile
 from dshapley.valuation import Valuation
 
-__all__ = ["ape", "corrected", "error_of_sum", "rank_correlation", "reliability"]
+__all__ = [
+    "FEWEST",
+    "ape",
+    "corrected",
+    "error_of_sum",
+    "halves_correlation",
+    "influence_of_draws",
+    "rank_correlation",
+    "reliability",
+    "with_interval",
+]
 
 _HIDDEN = 0.3
 """Where noise lets no higher rank correlation through, nothing can be said of the order."""
 
 _HALVES = 40
-_FEWEST = 20
+FEWEST = 20
 """Draws, for their halves to say anything."""
 
 
-def rank_correlation(a: Floats, b: Floats, confidence: float) -> tuple[float, float, float]:
-    """Spearman's, with the interval of Bonett and Wright (2000).
+def rank_correlation(
+    a: Floats, b: Floats, confidence: float, extra: float = 0.0, freedom: float = math.inf
+) -> tuple[float, float, float]:
+    """Spearman's, with its interval: see `with_interval`.
 
     >>> [round(end, 2) for end in rank_correlation(np.arange(6.0), np.arange(6.0), 0.95)]
     [1.0, 0.62, 1.0]
     """
-    from scipy.special import ndtri
     from scipy.stats import rankdata
 
-    n = len(a)
-    if n < 4 or np.ptp(a) == 0 or np.ptp(b) == 0:
+    if len(a) < 4 or np.ptp(a) == 0 or np.ptp(b) == 0:
         return math.nan, math.nan, math.nan
     r = float(np.corrcoef(rankdata(a), rankdata(b))[0, 1])
+    return with_interval(r, len(a), confidence, extra, freedom)
+
+
+def with_interval(
+    r: float, n: int, confidence: float, extra: float = 0.0, freedom: float = math.inf
+) -> tuple[float, float, float]:
+    """A rank correlation of n points with the interval of Bonett and Wright (2000).
+
+    `extra` is a variance of Fisher's z that does not come from the choice of points, and
+    `freedom` says how well it is known.
+    """
+    from scipy.special import ndtri
+
     most = 1 - 6 / (n * (n**2 - 1))  # half of the way to the next that n points can have
     inside = min(max(r, -most), most)
-    half = float(ndtri((1 + confidence) / 2)) * math.sqrt((1 + r**2 / 2) / (n - 3))
+    p = (1 + confidence) / 2
+    of_points = float(ndtri(p)) * math.sqrt((1 + r**2 / 2) / (n - 3))
+    half = math.hypot(of_points, student_quantile(p, freedom) * math.sqrt(extra))
     low, high = (math.tanh(math.atanh(inside) + sign * half) for sign in (-1, 1))
     return r, min(low, r), max(high, r)
 
@@ -51,13 +77,25 @@ def reliability(valuation: Valuation) -> float:
         spread = float(values.var(ddof=1)) if len(values) > 1 else 0.0
         noise = float((valuation.stderr**2).mean())
         return max(1 - noise / spread, 0.0) if spread > 0 else 0.0
-    blocks = [part for _, part in valuation._influences()]
-    n = len(blocks[0])
-    if n < _FEWEST or len(values) < 4:
+    influence = influence_of_draws(valuation)
+    return halves_correlation(values, [influence]) if len(influence) >= FEWEST else math.nan
+
+
+def influence_of_draws(valuation: Valuation) -> Floats:
+    """The influence of each draw on each value: (draws, points)."""
+    found: Floats = np.concatenate([part for _, part in valuation._influences()], axis=1)
+    return found
+
+
+def halves_correlation(values: Floats, influences: list[Floats]) -> float:
+    """The reliability of values that these influences move; NaN of fewer than four points."""
+    if len(values) < 4:
         return math.nan
     # Draws of sign +1 are one half: its estimate is above that of all by what the other's is below.
-    signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(_HALVES, n))
-    moved = np.concatenate([signs @ part for part in blocks], axis=1)
+    rng = np.random.default_rng(0)
+    moved = np.zeros((_HALVES, len(values)))
+    for part in influences:
+        moved += rng.choice([-1.0, 1.0], size=(_HALVES, len(part))) @ part
     r = np.mean([rank_correlation(values + d, values - d, 0.95)[0] for d in moved])
     return float(2 * r / (1 + r)) if r > 0 else 0.0
 

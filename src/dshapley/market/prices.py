@@ -168,6 +168,7 @@ class _Terms(msgspec.Struct):
     confidence: Annotated[float, msgspec.Meta(gt=0, lt=1)]
     pricing: _Pricing
     totals: list[_Total]
+    test_labels: str | None = None
 
 
 def _terms(path: Path) -> dict[str, Any]:

@@ -49,10 +49,10 @@ def price_list(
         Instead of a rate: what the whole list is to cost, for each m'. The rate follows; it and
         so every price is as uncertain as the total of the values.
     floor
-        No price is below this: so a point that hurts costs the floor, and the terms say how many
-        were raised to it and what that adds. None: prices may be negative.
+        No price is below this: so a point of negative value costs the floor, and the terms say how
+        many were raised to it and what that adds. None: prices may be negative.
     m
-        The buyers' data set size m', or several. Above the run's m values are extrapolated
+        The buyers' data set size m', or several. Up to 3 times the run's m values are extrapolated
         (`profile.extrapolate`), and a warning says so. By default the valuation's own.
     confidence
         Of the intervals, each on its own.
@@ -76,6 +76,11 @@ def price_list(
     parts, totals = [], []
     for size in sizes:
         at = _valued(valuation, size)
+        if at.unseen:
+            raise InputError(
+                f"the errors of the values for m = {size} are not known yet: {at.what_is_unseen}; "
+                "draw more before you set prices"
+            )
         priced = prices_at(at, rate, budget, floor, confidence)
         parts.append(_rows(at, priced, confidence, details))
         totals.append({"m": size, "extrapolated": _beyond(valuation, size), **priced.total(at)})
@@ -165,11 +170,12 @@ def _valued(valuation: Valuation, m: int) -> Valuation:
     if not _beyond(valuation, m):
         return valuation.at(m=m)
     assert valuation.draws is not None
+    found = extrapolate(valuation, m=m)
     warn(
         f"m = {m} is beyond the run's {valuation.draws.m}: these values are extrapolated by a "
         "power law, with its error but on trust that it goes on; a run at that m would tell"
     )
-    return extrapolate(valuation, m=m)
+    return found
 
 
 def _rule(budget: float | None, floor: float | None) -> str:
@@ -200,6 +206,7 @@ def _origin(valuation: Valuation) -> dict[str, Any]:
         "dshapley": dshapley.__version__,
         "method": about.get("method", "unknown"),
         "potential": potential,
+        "test_labels": about.get("test_labels"),
         "metric": about.get("metric"),
         "empty": about.get("empty"),
         "model": about.get("model"),

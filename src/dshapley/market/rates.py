@@ -65,7 +65,7 @@ def prices_at(
 ) -> Prices:
     """max(rate * value, floor) for all points, at a rate or at that which the budget asks for."""
     values, stderr = valuation.values, valuation.stderr
-    half = student_quantile((1 + confidence) / 2, valuation._freedom)
+    half = student_quantile((1 + confidence) / 2, valuation.freedom)
     r = float(rate) if rate is not None else _rate(values, float(budget or 0), floor)
     least = -math.inf if floor is None else floor
     slope, lift = _slopes(values, stderr, least / r)

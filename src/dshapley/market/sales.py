@@ -138,7 +138,7 @@ def checked(
     id_column: str | None,
     group_column: str | None = None,
     test: Path | None,
-    test_size: float,
+    test_size: float | None,
     drop: Sequence[str],
     model: str | None,
     metric: str | None,

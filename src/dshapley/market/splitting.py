@@ -118,7 +118,7 @@ def splitting(
     split = member @ parts.values
     joint = _same_draws(whole, parts)
     stderr = _errors(whole, parts, member, joint)
-    quantile = bonferroni_quantile(confidence, len(ids), min(whole._freedom, parts._freedom))
+    quantile = bonferroni_quantile(confidence, len(ids), min(whole.freedom, parts.freedom))
     difference = split - whole.values
     # Marginals are kept in single precision: what all draws agree on is known to that only.
     rounding = np.finfo(np.float32).eps * (member @ np.abs(parts.values) + np.abs(whole.values))

@@ -1,0 +1,201 @@
+"""How much a check can tell: errors of draws and of test rows on both sides, in both verdicts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dshapley.market.comparing import (
+    FEWEST,
+    ape,
+    corrected,
+    halves_correlation,
+    rank_correlation,
+    with_interval,
+)
+from dshapley.points import Floats
+from dshapley.uncertainty import student_quantile
+
+__all__ = ["GROUPS", "Evidence", "Interval", "TestRows"]
+
+Interval = tuple[float, float, float]
+"""An estimate with the ends of its interval."""
+
+GROUPS = 20
+"""Of test rows, for the jackknife."""
+_TIMES = tuple(2 ** (i / 2) for i in range(1, 21))
+"""So many times the buyer's test rows are looked at, to say how many it would take."""
+_SIMULATED = 200
+
+
+@dataclass(frozen=True, eq=False)
+class TestRows:
+    """The sampling error of both sides' test rows.
+
+    Attributes
+    ----------
+    influence
+        By how much each group of the buyer's test rows moves each of the buyer's values.
+    own, theirs
+        How many test rows the buyer has, and the seller; None where the list does not say.
+    """
+
+    influence: Floats
+    own: int
+    theirs: int | None
+
+    @property
+    def ratio(self) -> float:
+        """The seller's error of test rows over the buyer's: alike for each row."""
+        return math.sqrt(self.own / (self.theirs or self.own))
+
+    @property
+    def freedom(self) -> float:
+        """Of the jackknife's errors."""
+        return float(len(self.influence) - 1)
+
+    def of_sum(self) -> float:
+        """The standard error that the buyer's test rows give to the sum of the buyer's values."""
+        return float(np.sqrt((self.influence.sum(axis=1) ** 2).sum()))
+
+    def times(self, more: float) -> TestRows:
+        """With so many times the buyer's test rows."""
+        rows = round(self.own * more)
+        seller = self.theirs or self.own
+        return TestRows(self.influence / math.sqrt(more), rows, seller)
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """Both sides' values of what was bought, and all that is known of their errors.
+
+    Attributes
+    ----------
+    values, own
+        The list's values, and the buyer's.
+    draws
+        The influence of each of the buyer's draws on each value.
+    reliability
+        That of the list's values, by its draws alone; NaN where the list does not say.
+    errors
+        The standard errors of both sums that the draws leave.
+    freedom
+        Of the buyer's.
+    tolerance
+        What cutting permutations may have taken.
+    test
+        The error of the test rows; None where both sides have the same, so that it cancels.
+    """
+
+    values: Floats
+    own: Floats
+    draws: Floats
+    reliability: float
+    errors: tuple[float, float]
+    freedom: float
+    tolerance: float
+    test: TestRows | None
+    confidence: float
+
+    @property
+    def total_errors(self) -> tuple[float, float]:
+        """The standard errors of both sums, of draws and test rows together."""
+        if self.test is None:
+            return self.errors
+        own = self.test.of_sum()
+        return (
+            math.hypot(self.errors[0], own * self.test.ratio),
+            math.hypot(self.errors[1], own),
+        )
+
+    def worth(self) -> tuple[Interval, float]:
+        """The absolute percentage error with its interval, and the error of the signed one."""
+        sums = float(self.values.sum()), float(self.own.sum())
+        return ape(sums, self.total_errors, self._quantile(), self.tolerance)
+
+    def reach(self) -> float:
+        """Half of the width of the interval of the signed percentage error."""
+        (_, error), listed = self.worth(), float(self.values.sum())
+        return self._quantile() * error + self.tolerance / listed
+
+    def _quantile(self) -> float:
+        freedom = self.freedom
+        if self.test is not None:
+            tested = self.test.of_sum() ** 2 * (1 + self.test.ratio**2)
+            parts = [(tested, self.test.freedom), (self.errors[1] ** 2, self.freedom)]
+            freedom = _pooled(parts, self.errors[0] ** 2)
+        return student_quantile((1 + self.confidence) / 2, freedom)
+
+    def order(self) -> tuple[Interval, float, Interval]:
+        """The rank correlation, its ceiling, and the correlation without the noise."""
+        extra, freedom = self._spread()
+        r = rank_correlation(self.values, self.own, self.confidence, extra, freedom)
+        ceiling = self.ceiling()
+        return r, ceiling, corrected(r, ceiling)
+
+    def would_show(self, question: str, asked: float) -> bool:
+        """Whether errors are small enough to show that a right list is right.
+
+        A right order has the correlation that errors let through. A right total may be off by as
+        much as the errors make it, so its interval may be `asked` wide in all.
+        """
+        if question == "worth":
+            return self.reach() <= asked / 2  # of a NaN it is not
+        ceiling = self.ceiling()
+        if not ceiling > 0:
+            return False
+        r = with_interval(ceiling, len(self.own), self.confidence, *self._spread())
+        return corrected(r, ceiling)[1] >= asked
+
+    def rows_needed(self, question: str, asked: float) -> int | None:
+        """About how many test rows of the buyer's would show it; None where no number does."""
+        if self.test is None:
+            return None
+        for times in _TIMES:
+            more = replace(self, test=self.test.times(times))
+            if more.would_show(question, asked):
+                return round(self.test.own * times)
+        return None
+
+    def on_the_sellers_rows(self) -> Evidence:
+        """What it would probably be with the seller's test rows: their error cancels."""
+        return replace(self, test=None)
+
+    def ceiling(self) -> float:
+        """The rank correlation that the errors on both sides let through where both agree."""
+        if len(self.draws) < FEWEST:
+            return math.nan
+        if self.test is None:
+            return math.sqrt(self.reliability * halves_correlation(self.own, [self.draws]))
+        both = halves_correlation(self.own, [self.draws, self.test.influence])
+        alone = halves_correlation(self.own, [self.test.influence])
+        if not both > 0:
+            return both
+        # Of the variance that is no noise. The list's halves of draws share their test rows, so
+        # that the error of these looks like signal there.
+        noise = (1 - alone) / both * self.test.ratio**2
+        return math.sqrt(self.reliability / (1 + noise) * both)
+
+    def _spread(self) -> tuple[float, float]:
+        """The variance of Fisher's z that errors of test rows cause, being common to the points."""
+        if self.test is None or len(self.own) < 4:
+            return 0.0, math.inf
+        influence = self.test.influence
+        rng = np.random.default_rng(0)
+        signs = rng.normal(size=(2, _SIMULATED, len(influence)))
+        own, theirs = self.own + signs[0] @ influence, signs[1] @ influence * self.test.ratio
+        found = [
+            rank_correlation(self.values + b, a, self.confidence)[0]
+            for a, b in zip(own, theirs, strict=True)
+        ]
+        z = np.arctanh(np.clip(found, -0.999, 0.999))
+        return float(z.var()), self.test.freedom
+
+
+def _pooled(parts: list[tuple[float, float]], known: float) -> float:
+    """Degrees of freedom of a sum of variances (Welch, Satterthwaite), one part known exactly."""
+    total = sum(variance for variance, _ in parts) + known
+    rough = sum(variance**2 / freedom for variance, freedom in parts)
+    return total**2 / rough if rough > 0 else math.inf
