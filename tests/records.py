@@ -3,17 +3,12 @@
 `test_estimation` holds that a record made here is that of a run, given the same sets.
 """
 
-from dataclasses import replace
-
 import numpy as np
-import sklearn
 
 import dshapley as ds
-from dshapley.allocation import allocate
 from dshapley.controls import Controls
-from dshapley.draws import Pilot
 from dshapley.estimation import CHAIN_EVERY
-from dshapley.sizes import bands, power
+from dshapley.sizes import bands
 
 GOLDEN = (np.sqrt(5.0) - 1) / 2
 REFERENCES = 20
@@ -153,26 +148,14 @@ def columns(game, t, k, index, chains=None, R=None):
     }
 
 
-def record(game, rng, n, weights="1/k", *, balanced=False, anchor=False, pilot=100):
+def record(game, rng, n, weights="1/k", *, balanced=False, anchor=False):
     """A record of n draws, each of a second, with sets from `rng`."""
-    m, M, shift = game.m, len(game.X), rng.random()
-    auto = isinstance(weights, str) and weights == "auto"
-    w = power(m, 1.0) if auto else ds.sizes.as_weights(weights, m)
+    m, M, t = game.m, len(game.X), np.arange(n)
+    w = ds.sizes.as_weights(weights, m)
     n_controls = len(Controls.of(game.database)) if anchor else None
     run = ds.Draws.none(game.Z, weights=w, stratified=balanced, controls=n_controls)
-
-    def some(t, w):
-        u = (shift + t * GOLDEN) % 1.0 if balanced else rng.random(len(t))
-        k, index = quantiles(u, w), rng.integers(M, size=(len(t), m - 1))
-        extra = (rng.integers(M, size=(len(t), size)) for size in (m, REFERENCES))
-        found = columns(game, t, k, index, *(extra if anchor else ()))
-        return {**found, "seconds": np.ones(len(t))}
-
-    if not auto:
-        return run.of(some(np.arange(n), w))
-    first = run.of(some(np.arange(pilot), w))
-    with sklearn.config_context(skip_parameter_validation=True, assume_finite=True):
-        found = allocate(first).weights
-    rest = some(np.arange(pilot, n), found)
-    both = {name: np.concatenate([part, rest[name]]) for name, part in first.columns().items()}
-    return replace(run.of(both), weights=found, pilot=Pilot(pilot, w))
+    u = (rng.random() + t * GOLDEN) % 1.0 if balanced else rng.random(n)
+    k, index = quantiles(u, w), rng.integers(M, size=(n, m - 1))
+    extra = (rng.integers(M, size=(n, size)) for size in (m, REFERENCES))
+    found = columns(game, t, k, index, *(extra if anchor else ()))
+    return run.of({**found, "seconds": np.ones(n)})

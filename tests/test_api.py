@@ -1,3 +1,6 @@
+import time
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -6,6 +9,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC
 
 import dshapley as ds
 from conftest import labelled
@@ -214,3 +218,63 @@ def test_unknown_names_of_models(database, held_out, name, says):
 def test_a_named_model_needs_labels(database, held_out):
     with pytest.raises(ds.InputError, match="database has no labels: give y"):
         ds.value(ds.Points(database.X), model="auto", test=held_out, draws=1)
+
+
+# --- defaults
+
+
+@pytest.mark.parametrize(
+    ("model", "m"),
+    [
+        (LogisticRegression(), 1000),
+        (RandomForestClassifier(n_estimators=2), 200),
+        (SVC(), 200),
+    ],
+)
+def test_models_that_are_trained_anew_are_valued_for_smaller_data_sets(model, m):
+    test = labelled(30, seed=1)
+    found = ds.value(labelled(1200), model=model, test=test, points=labelled(2, seed=2), draws=1)
+    assert found.m == m
+    assert ds.value(labelled(40), model=model, test=test, draws=1).m == 40
+
+
+def test_too_many_points_are_measured_in_part_and_it_is_said():
+    """By a rule that knows no clock; bundles and points that were asked for are all measured."""
+    database, test = labelled(2500), labelled(40_000, seed=1)
+    few = {"model": LogisticRegression(), "test": test, "m": 20, "draws": 60}
+    with pytest.warns(ds.errors.DShapleyWarning, match=r"2,500 points are many: a share of 0\.4"):
+        found = ds.value(database, **few)
+    assert 0.5 < found.filled.predicted.mean() < 0.7
+    assert len(found) == 2500
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ds.errors.DShapleyWarning)
+        assert ds.value(database, p=1, **{**few, "draws": 2}).filled is None
+        fewer = {**few, "test": test.take(slice(0, 500)), "draws": 2}
+        assert ds.value(database, **fewer).filled is None
+
+
+def test_the_same_call_draws_the_same_bits_whatever_the_clock_says(database, held_out, monkeypatch):
+    """Weights are found by counted work; a machine that is ten times slower draws the same."""
+    options = {"model": RandomForestClassifier(3, random_state=0), "test": held_out, "draws": 25}
+    one = ds.value(database, **options)
+    slow, real = [0.0], time.perf_counter
+
+    def later():
+        slow[0] += 10.0
+        return real() + slow[0]
+
+    monkeypatch.setattr(time, "perf_counter", later)
+    two = ds.value(database, **options)
+    assert one.values.tobytes() == two.values.tobytes()
+    assert one.draws.weights.tobytes() == two.draws.weights.tobytes()
+    plain = ds.value(database, **{**options, "model": LogisticRegression()})
+    assert plain.draws.weights[-1] > one.draws.weights[-1]  # large sets are dearer for trees
+
+
+def test_the_anchor_is_not_paid_for_where_few_points_are_valued(database, held_out, offered):
+    options = {"model": LogisticRegression(), "test": held_out, "m": 10, "draws": 2}
+    assert ds.value(database, **options).draws.anchor is not None
+    assert ds.value(database, points=offered, **options).draws.anchor is None
+    assert ds.value(database, points=offered, anchor=True, **options).draws.anchor is not None
+    plain = ds.value(database, weights="1/k", **options).draws
+    assert (plain.anchor, plain.stratified) == (None, False)

@@ -84,8 +84,6 @@ def test_subsets_of_some_points_resume(tmp_path, U, offered):
     assert again.values.tobytes() == ds.estimate(every).values.tobytes()
     with pytest.raises(ds.InputError, match="a mask for"):
         subsets.sampled_draws(U, offered, of=some[:2])
-    with pytest.raises(ds.InputError, match="needs a pilot"):
-        data_shapley.sampled(U, offered, weights="auto")
 
 
 def test_patience_waits_for_a_noisy_score():

@@ -57,7 +57,7 @@ def test_database_need_not_contain_the_points_valued(database, held_out, offered
 @pytest.mark.parametrize("balanced", [False, True])
 def test_reference_and_chain_are_points_of_their_own(balanced):
     """Pure in seed and t; apart from S and from each other, as independent draws are."""
-    design = ds.Design(labelled(1000), m=40, seed=4, stratified=balanced, anchor=True)
+    design = ds.Design(labelled(1000), 40, "uniform", 4, stratified=balanced, anchor=True)
     for t in (0, 5, 16):
         S, R, chain = design.draw(t).S.ids, design.reference(t, 20).ids, design.chain(t).ids
         assert (len(R), len(chain)) == (20, 40)
@@ -67,17 +67,6 @@ def test_reference_and_chain_are_points_of_their_own(balanced):
         assert S[:20].tolist() != R[: len(S)].tolist()
         assert S.tolist() != chain[: len(S)].tolist()
     assert design.chain(0).ids.tolist() != design.chain(16).ids.tolist()
-
-
-def test_weights_found_by_a_pilot_are_those_of_later_draws(database):
-    design = ds.Design(database, m=9, weights="auto", seed=4, pilot=30)
-    later = design.allocated([1e-9] * 8 + [1 - 8e-9])
-    plain = ds.Design(database, m=9, weights="1/k", seed=4)
-    assert design.auto
-    assert later.auto
-    for t in (0, 7, 29):
-        assert later.draw(t).S.ids.tolist() == plain.draw(t).S.ids.tolist()
-    assert {later.draw(t).k for t in range(30, 60)} == {9}
 
 
 @pytest.mark.parametrize("wrong", [{"m": 0}, {"m": 2.5}, {"m": 3, "seed": -1}, {"m": -4}])

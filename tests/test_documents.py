@@ -209,7 +209,7 @@ def test_parts_that_no_run_has_are_refused_though_they_are_sealed(kept):
 
     run = kept.folder / "run"
     key = _identity_digest(_read_manifest(run)["identity"])
-    names = ("ids", "rows", "weights", "stratified", "controls", "pilot")
+    names = ("ids", "rows", "weights", "stratified", "controls")
     header = _read_sealed(run / "header.npz", key, names)
     for change in (
         {"weights": header["weights"] * 2},
@@ -221,11 +221,10 @@ def test_parts_that_no_run_has_are_refused_though_they_are_sealed(kept):
         {"ids": np.full(120, 0x110000, np.uint32).view("U1")},
         {"ids": np.full(120, 0xD800, np.uint32).view("U1")},
         {"controls": np.array(2**62)},
-        {"pilot": np.array(-1)},
         {"rows": header["rows"][:3]},
         {"rows": -header["rows"]},
         {"ids": header["ids"].reshape(-1, 2)},
-        {"pilot": np.array("x")},
+        {"stratified": np.array("x")},
         {"controls": np.ones(3)},
     ):
         _write_sealed(run / "header.npz", {**header, **change}, key)
@@ -270,38 +269,13 @@ def test_parts_that_are_not_arrays(kept):
         header.write_bytes(whole)
 
 
-@pytest.mark.parametrize("change", ["sizes", "zeros", "text", "one", "two"])
-def test_size_weights_that_no_pilot_found(tmp_path, database, offered, change):
-    from dshapley.store import _identity_digest, _read_manifest, _write_sealed
-
-    U, design = ds.MeanPotential(database), ds.Design(database, 8, "auto", pilot=20)
-    whole = ds.run(U, design, offered, until=25, store=tmp_path)
-    key = _identity_digest(_read_manifest(tmp_path)["identity"])
-    wrong = {
-        "sizes": np.full(7, 1 / 7),
-        "zeros": np.array([1.0] + [0.0] * 7),
-        "text": np.array(["a"] * 8),
-        "one": np.array(1.0),
-        "two": np.full((8, 2), 1 / 16),
-    }[change]
-    _write_sealed(tmp_path / "allocation.npz", {"weights": wrong}, key)
-    for use in (
-        lambda: ds.load(tmp_path),
-        lambda: ds.run(U, design, offered, until=30, store=tmp_path),
-    ):
-        with pytest.raises(ds.RunFolderError, match="holds no size weights of this run"):
-            use()
-    _write_sealed(tmp_path / "allocation.npz", {"weights": whole.weights}, key)
-    assert len(ds.load(tmp_path)) == 25
-
-
 def test_a_sealed_header_that_is_not_this_runs_is_written_anew(tmp_path, database, offered):
     from dshapley.store import _identity_digest, _read_manifest, _read_sealed, _write_sealed
 
     asked = ds.MeanPotential(database), ds.Design(database, m=8), offered
     ds.run(*asked, until=5, store=tmp_path)
     key = _identity_digest(_read_manifest(tmp_path)["identity"])
-    names = ("ids", "rows", "weights", "stratified", "controls", "pilot")
+    names = ("ids", "rows", "weights", "stratified", "controls")
     header = _read_sealed(tmp_path / "header.npz", key, names)
     _write_sealed(tmp_path / "header.npz", {**header, "rows": header["rows"] + 1}, key)
     with pytest.warns(ds.errors.DShapleyWarning, match="is not this run's; it is written anew"):

@@ -79,6 +79,29 @@ def test_a_loop_from_the_cache_is_not_reported(slow, monkeypatch, capsys):
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.parametrize("cached", [True, False])
+def test_a_slow_loop_is_announced_before_it_is_compiled(monkeypatch, capsys, tmp_path, cached):
+    seen = []
+
+    def compiled(function, **options):
+        def run(*args):
+            seen.append(capsys.readouterr().err)
+            run.overloads["new"] = options
+
+        run.overloads = {}
+        run.stats = SimpleNamespace(cache_misses={}, cache_path=str(tmp_path))
+        return run
+
+    monkeypatch.setattr(kernels, "_compiled", compiled)
+    kernel = kernels.slow_literal(add_up)
+    if cached:
+        (tmp_path / "test_kernels.add_up-12.py311.1.nbi").touch()
+    for _ in range(2):
+        kernel(np.ones(1), np.zeros(1))
+    said = ["compiling add_up loops for their first use" in text for text in seen]
+    assert said == [not cached, False]
+
+
 def test_a_second_is_long():
     assert kernels._LONG == 1.0
 

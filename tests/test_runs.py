@@ -2,6 +2,7 @@ import os
 import signal
 import threading
 import time
+import warnings
 
 import joblib
 import numpy as np
@@ -10,6 +11,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
 import dshapley as ds
+import dshapley.workers
 from conftest import labelled
 from dshapley.stopping import Precision
 
@@ -200,7 +202,7 @@ def test_one_blas_thread_while_draws_run(setup):
     assert [pool["num_threads"] for pool in threadpoolctl.threadpool_info()] == before
 
 
-def test_progress_tells_draws_error_and_time_left(setup, capsys, monkeypatch):
+def test_progress_tells_draws_reliability_and_time_left(setup, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setenv("FORCE_COLOR", "1")
     _, design, Z = setup
@@ -212,7 +214,7 @@ def test_progress_tells_draws_error_and_time_left(setup, capsys, monkeypatch):
     ds.run(U, design, Z, until=60, progress=True)
     line = capsys.readouterr().err
     assert "/60 draws" in line
-    assert "largest stderr 0." in line
+    assert "reliability 0." in line
     assert "left" in line
 
 
@@ -267,3 +269,23 @@ def test_points_are_checked_before_anything_runs(setup):
         ds.run(U, design, ds.Points(bad, Z.y), until=3)
     with pytest.raises(ds.InputError, match="database has 4 columns but the test set has 3"):
         ds.run(U, ds.Design(labelled(9, d=4), m=3), Z, until=3)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "until", "says"),
+    [(60.0, 5, None), (60.0, 50, "50 minutes"), (60.0, 500, "100 minutes"), (1.0, 500, None)],
+)
+def test_a_run_that_will_be_long_says_so_early(setup, monkeypatch, seconds, until, says):
+    """After four draws, with the share of the points that would bring an answer in five minutes."""
+    real = dshapley.workers._work
+    monkeypatch.setattr(
+        dshapley.workers, "_work", lambda shared, t: real(shared, t)._replace(seconds=seconds)
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        ds.run(*setup, until=until)
+    texts = [str(w.message) for w in caught if "will take about" in str(w.message)]
+    assert len(texts) == (says is not None)
+    if says:
+        assert f"{min(until, 100)} draws will take about {says}" in texts[0]
+        assert "a share of 0.05 of the points" in texts[0]

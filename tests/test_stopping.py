@@ -2,8 +2,10 @@ import numpy as np
 import pytest
 
 import dshapley as ds
-from dshapley.stopping import AnyOf, FixedDraws, Precision, Seconds, Stable, stop_rule
+from dshapley.stopping import AnyOf, FixedDraws, Precision, Seconds, Settled, Stable, stop_rule
 from dshapley.uncertainty import anytime_quantile
+from records import record
+from test_estimation import DEFAULT, KNOWN
 
 
 def draws_of(gains):
@@ -106,8 +108,8 @@ def test_any_of():
     assert rule.expected(noise(20), 1.0) <= 50
 
 
-def test_default_is_the_papers():
-    assert stop_rule() == Stable()
+def test_a_run_ends_by_default():
+    assert stop_rule() == AnyOf((Settled(0.95, at_least=100), Seconds(300)))
     assert stop_rule(draws=3) == FixedDraws(3)
     assert stop_rule(precision=0.1) == Precision(0.1, confidence=0.95, at_least=100)
 
@@ -130,3 +132,42 @@ def test_default_is_the_papers():
 def test_rules_that_make_no_sense(make):
     with pytest.raises(ds.InputError):
         make()
+
+
+# --- a settled order
+
+
+@pytest.mark.parametrize("name", ["neighbours", "real rows"])
+@pytest.mark.parametrize("asked", [0.95, 0.99])
+def test_a_settled_order_is_that_of_the_true_values(name, asked):
+    """Where runs stop, the squared correlation with the truth is what was asked for, or more."""
+    game, rng, rule = KNOWN[name](), np.random.default_rng(0), Settled(asked, at_least=30)
+    truth, real, stops, expected = game.values(game.m), [], [], []
+    for _ in range(60):
+        draws = record(game, rng, 1000, **DEFAULT)
+        expected.append(rule.expected(draws.first(100), 0.0))
+        stops.append(next(n for n in range(10, 1001, 10) if rule(draws.first(n), 0.0)))
+        values = ds.estimate(draws.first(stops[-1])).values
+        real.append(np.corrcoef(values, truth)[0, 1] ** 2)
+    assert np.mean(real) > asked
+    assert 0.7 < np.median(expected) / np.median(stops) < 1.4
+
+
+def test_of_one_point_its_value_is_told_from_zero():
+    rng = np.random.default_rng(0)
+    stops = [
+        first_stop(Settled(0.9), draws_of(mean + rng.normal(size=(3000, 1)))) for mean in (1, 0.2)
+    ]
+    assert stops[0] == 100
+    assert 150 < stops[1] < 3000
+
+
+def test_an_order_of_equal_values_is_never_settled():
+    assert first_stop(Settled(), draws_of(np.random.default_rng(0).normal(size=(400, 5)))) is None
+    assert Settled().expected(draws_of(np.zeros((100, 5))), 1.0) is None
+
+
+@pytest.mark.parametrize("reliability", [0.0, 1.0, -1, 2])
+def test_a_reliability_lies_between_zero_and_one(reliability):
+    with pytest.raises(ds.InputError, match="lies between 0 and 1"):
+        Settled(reliability)

@@ -126,7 +126,7 @@ def test_nothing_is_written_before_the_first_draw(tmp_path, setup):
         (lambda U, d, Z: (U, ds.Design(d.database, 8, "uniform", seed=3), Z), "weights was"),
         (
             lambda U, d, Z: (U, ds.Design(d.database, 8, "auto", seed=3), Z),
-            "weights was .* is auto",
+            "weights was ",
         ),
         (
             lambda U, d, Z: (U, ds.Design(d.database, 8, "1/k", 3, stratified=True), Z),
@@ -172,7 +172,7 @@ def truncate(path):
 
 def flip(path):
     data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 0xFF
+    data[data.index(b"NUMPY", len(data) // 3)] ^= 0xFF  # in an array, whatever lies between
     path.write_bytes(bytes(data))
 
 

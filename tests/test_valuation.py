@@ -69,7 +69,8 @@ def test_one_draw_has_no_standard_error(draws):
 def test_intervals_are_student_t(draws):
     v = ds.estimate(draws)
     low, high = v.interval(0.9)
-    half = stats.t(v.n_draws - 1).ppf(0.95) * v.stderr
+    assert 0.8 * (v.n_draws - 1) < v.freedom <= v.n_draws - 1
+    half = stats.t(v.freedom).ppf(0.95) * v.stderr
     np.testing.assert_allclose(high - v.values, half)
     np.testing.assert_allclose(v.values - low, half)
     with pytest.raises(ds.InputError):

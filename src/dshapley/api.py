@@ -10,14 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshapley.design import Design
+from dshapley.draws import Draws
 from dshapley.errors import InputError, warn
+from dshapley.learners import Fast
 from dshapley.metrics import Metric
 from dshapley.models import model_from_name
 from dshapley.points import Array, Bundles, Points, as_points
-from dshapley.potentials import Way, potential
+from dshapley.potentials import ModelPotential, Way, potential
 from dshapley.preprocessing import Preprocess
 from dshapley.regression import numbers
-from dshapley.runs import run
+from dshapley.runs import FEWEST_REFERENCES, Interrupted, run
+from dshapley.sizes import balanced_by_default, by_work
 from dshapley.stopping import StopRule, stop_rule
 from dshapley.targets import check_repeated, task_of_labels
 from dshapley.valuation import Valuation, completed, estimate
@@ -26,6 +29,10 @@ __all__ = ["default_m", "sampled", "value"]
 
 _FEWEST = 10
 """Points that a regression needs."""
+_M, _M_DEAR = 1000, 200
+"""Data set sizes to value for; the second where a marginal's work grows with the set."""
+_SCORES, _LEAST_MEASURED = 30_000_000, 1000
+"""Points times test rows that a draw may score in a second or so; points always measured."""
 
 
 def value(
@@ -42,10 +49,10 @@ def value(
     path: Way = "auto",
     preprocess: Preprocess = "each",
     m: int | None = None,
-    weights: Any = "uniform",
-    stratified: bool = False,
-    anchor: bool = False,
-    p: float = 1.0,
+    weights: Any = "auto",
+    stratified: bool | None = None,
+    anchor: bool | None = None,
+    p: float | None = None,
     draws: int | None = None,
     precision: float | None = None,
     seconds: float | None = None,
@@ -80,21 +87,24 @@ def value(
         keeps the fast path of the final estimator (docs/decisions/0014-preprocessing.md).
     m
         The data set size the values are for: about as large as the sets that people train on.
-        By default 1,000, or the size of the database if that is less.
+        By default 1,000, or 200 for models that are trained anew for every point, such as forests;
+        or the size of the database if that is less.
     weights
-        Size weights: "uniform", "1/k", "k^-a", an array of m probabilities, or "auto": found by
-        the first 100 draws, from the spread and the time of marginals of each size.
+        How often each set size is drawn: "auto" (`dshapley.sizes.by_work`), "uniform" or
+        "algorithm-1", "1/k" or "algorithm-2", "k^-a", or an array of m probabilities.
     stratified, anchor
-        Balanced sizes, and the efficiency anchor: smaller errors from as many draws
-        (docs/precision.md).
+        Balanced sizes, and control variates: smaller errors from the same number of draws
+        (docs/precision.md). By default both are used with weights="auto", and neither with any
+        other, which then is the algorithm as the paper prints it.
     p
         Measure each point with this probability only, and predict the others (Fast-D-Shapley,
-        Algorithm 2). The result says which, and how well held-out points were predicted.
+        Algorithm 2). The result says which, and how well held-out points were predicted. By default
+        1, or less where the points are too many to measure in minutes (a warning says so).
     draws, precision, seconds, until
         When to stop: after so many draws, when every value is known to within +-precision (with
         95 % confidence, all at once: `dshapley.stopping.Precision`), after so much time, or by a
-        rule of yours; whichever comes first. By default by the paper's rule,
-        `dshapley.stopping.Stable`.
+        rule of yours; whichever comes first. By default when the order of the values is settled
+        (`dshapley.stopping.Settled`), after five minutes at the latest.
     seed, store, n_jobs, progress, info
         See `dshapley.run`.
 
@@ -122,17 +132,42 @@ def value(
     rule = until if until is not None else stop_rule(
         draws=draws, precision=precision, seconds=seconds
     )  # fmt: skip
-    m = default_m(database) if m is None else m
+    m = default_m(database, U) if m is None else m
+    p = _affordable(Z, U) if p is None else p
     U.check(database, name="database")
     if U.classification:
         _check_classes(database, U.test, rows)
-    design = Design(database, m=m, weights=weights, seed=seed, stratified=stratified, anchor=anchor)
+    balanced = balanced_by_default(weights)
+    design = Design(
+        database,
+        m=m,
+        weights=by_work(m, U.work(np.arange(1.0, m + 1))) if balanced else weights,
+        seed=seed,
+        stratified=balanced if stratified is None else stratified,
+        anchor=balanced and _anchor_is_cheap(database, Z) if anchor is None else anchor,
+    )
     measured = np.ones(len(Z), dtype=bool) if p == 1 else sampled(Z, p, seed)
     Z_p = rows.take(measured) if p != 1 else Z
-    record = run(U, design, Z_p, until=rule, store=store, n_jobs=n_jobs, progress=progress,
-                 info={**(info or {}), "p": p})  # fmt: skip
-    valuation = estimate(record, points=Z_p)
-    return valuation if p == 1 else completed(valuation, rows, measured)
+
+    def answer(record: Draws) -> Valuation:
+        valuation = estimate(record, points=Z_p)
+        return valuation if p == 1 else completed(valuation, rows, measured)
+
+    try:
+        record = run(U, design, Z_p, until=rule, store=store, n_jobs=n_jobs, progress=progress,
+                     info={**(info or {}), "p": p})  # fmt: skip
+    except Interrupted as stop:
+        stop.valuation = answer(stop.draws) if len(stop.draws) else None
+        raise
+    return answer(record)
+
+
+def _anchor_is_cheap(database: Points, Z: Points | Bundles) -> bool:
+    """Whether the reference sample of the anchor costs at most a tenth of the marginals of Z.
+
+    It is free where the database itself is valued.
+    """
+    return (isinstance(Z, Points) and Z.key == database.key) or len(Z) >= 10 * FEWEST_REFERENCES
 
 
 def sampled(Z: Points | Bundles, p: float, seed: int) -> NDArray[np.bool_]:
@@ -153,9 +188,31 @@ def sampled(Z: Points | Bundles, p: float, seed: int) -> NDArray[np.bool_]:
     return chosen
 
 
-def default_m(database: Points) -> int:
+def default_m(database: Points, U: ModelPotential) -> int:
     """The data set size to value for, where none is asked for."""
-    return min(1000, len(database))
+    return min(_M if _is_flat(U) else _M_DEAR, len(database))
+
+
+def _is_flat(U: ModelPotential) -> bool:
+    """Whether a marginal takes about the same work for small and for large sets."""
+    one, many = U.work(np.array([1.0, float(_M)]))
+    return bool(many < 2 * one) and isinstance(U.learner, Fast)
+
+
+def _affordable(Z: Points | Bundles, U: ModelPotential) -> float:
+    """The share of the points to measure: 1, unless they are too many for minutes.
+
+    A rule of thumb and no clock, so that the same call measures the same points everywhere.
+    """
+    most = max(_LEAST_MEASURED, round(_SCORES / len(U.test))) if _is_flat(U) else _LEAST_MEASURED
+    if isinstance(Z, Bundles) or len(Z) <= 2 * most:
+        return 1.0
+    share = float(f"{most / len(Z):.1g}")
+    warn(
+        f"{len(Z):,} points are many: a share of {share:g} of them is measured, and the others are "
+        "predicted from these (p=1, --p 1, measures all)"
+    )
+    return share
 
 
 def _named_model(name: str, database: Points) -> Any:

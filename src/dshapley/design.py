@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from dshapley.errors import InputError, is_whole
 from dshapley.points import Floats, Points
-from dshapley.sizes import as_weights, power
+from dshapley.sizes import as_weights, balanced_by_default
 
 __all__ = ["Design", "Draw"]
 
@@ -42,15 +42,13 @@ class Design:
     database, m, seed
         The sample that stands for the distribution, the largest size k, the seed.
     weights
-        "uniform", "1/k", "k^-a", an array of m probabilities, or "auto": the first `pilot` draws
-        have weights 1/k, and `dshapley.run` finds from them those of all others.
+        The probability of each size: "auto" (`dshapley.sizes.by_work`), "uniform", "1/k", "k^-a",
+        or an array of m probabilities.
     stratified
         Sizes as a balanced sequence instead of independent ones: k_t is the quantile of the size
-        weights at (shift + t * golden ratio) mod 1, with a random shift.
+        weights at (shift + t * golden ratio) mod 1, with a random shift. By default for "auto".
     anchor
-        Whether a run also keeps what the anchor needs (docs/precision.md).
-    pilot
-        The number of pilot draws of weights="auto".
+        Whether a run also keeps what the anchor needs (docs/precision.md). By default for "auto".
 
     Examples
     --------
@@ -61,15 +59,10 @@ class Design:
 
     database: Points
     m: int
-    weights: Any = "uniform"
+    weights: Any = "auto"
     seed: int = 0
-    stratified: bool = False
-    anchor: bool = False
-    pilot: int = 100
-    pilot_weights: Floats | None = None
-    """The weights of the pilot draws, where others have replaced them."""
-    auto: bool = False
-    """Whether the weights are to be found by the pilot draws, or have been."""
+    stratified: bool | None = None
+    anchor: bool | None = None
 
     def __post_init__(self) -> None:
         if len(self.database) == 0:
@@ -77,25 +70,17 @@ class Design:
         if not is_whole(self.seed, least=0):
             raise InputError(f"seed = {self.seed}: a seed is a whole number, 0 or more")
         for name in ("stratified", "anchor"):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, balanced_by_default(self.weights))
             if not isinstance(getattr(self, name), bool | np.bool_):
                 raise InputError(f"{name} = {getattr(self, name)!r}: it is True or False")
-        if not is_whole(self.pilot, least=20):
-            raise InputError(f"pilot = {self.pilot}: a pilot takes 20 draws or more")
-        auto = isinstance(self.weights, str) and self.weights == "auto"
-        weights = power(self.m, 1.0) if auto else as_weights(self.weights, self.m)
-        object.__setattr__(self, "weights", weights)
-        object.__setattr__(self, "auto", auto or self.auto)
+        object.__setattr__(self, "weights", as_weights(self.weights, self.m))
         object.__setattr__(self, "seed", int(self.seed))
         object.__setattr__(self, "m", int(self.m))
 
-    def allocated(self, weights: Floats) -> Design:
-        """The design whose draws from `pilot` on have these weights."""
-        return replace(self, weights=weights, pilot_weights=self.weights)
-
     @cached_property
-    def _cumulative(self) -> tuple[Floats, Floats]:
-        first = self.weights if self.pilot_weights is None else self.pilot_weights
-        return np.cumsum(first), np.cumsum(self.weights)
+    def _cumulative(self) -> Floats:
+        return np.cumsum(self.weights)
 
     @cached_property
     def _shift(self) -> float:
@@ -107,8 +92,7 @@ class Design:
         u = rng.random()
         if self.stratified:
             u = (self._shift + t * _GOLDEN) % 1.0
-        cumulative = self._cumulative[t >= self.pilot]
-        k = 1 + min(int(np.searchsorted(cumulative, u, side="right")), self.m - 1)
+        k = 1 + min(int(np.searchsorted(self._cumulative, u, side="right")), self.m - 1)
         seed = int(rng.integers(2**31))
         return Draw(t, k, self.database.sample(k - 1, rng), seed)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dshapley.points import Array, Bundles, Floats, Points
 from dshapley.sizes import bands
 
-__all__ = ["Anchor", "Draws", "Pilot"]
+__all__ = ["Anchor", "Draws"]
 
 
 _ANCHOR = ("reference", "chain", "controls")
@@ -31,14 +31,6 @@ class Anchor:
     """
     controls: Floats
     """What S's labels say in advance: a column each of `dshapley.controls.Controls`."""
-
-
-@dataclass(frozen=True, eq=False)
-class Pilot:
-    """Draws t < `draws` had these size weights."""
-
-    draws: int
-    weights: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +53,6 @@ class Draws:
     """The potential, the data and U(empty), as kept in a run folder's manifest."""
     seconds: Floats | None = None
     """How long each draw took."""
-    pilot: Pilot | None = None
-    """The first draws, where they had other size weights."""
     stratified: bool = False
     """Whether the sizes are a balanced sequence."""
     anchor: Anchor | None = None
@@ -134,16 +124,3 @@ class Draws:
         if self.anchor is None:
             return replace(self, **plain)
         return replace(self, **plain, anchor=Anchor(*(columns[name] for name in _ANCHOR)))
-
-    def stages(self, m: int) -> Iterator[tuple[NDArray[np.intp], Floats]]:
-        """The draws with k <= m that had the same size weights, and these weights given k <= m."""
-        small = self.k <= m
-        in_pilot = self.t < (0 if self.pilot is None else self.pilot.draws)
-        if self.pilot is not None:
-            yield np.flatnonzero(small & in_pilot), _given(self.pilot.weights, m)
-        yield np.flatnonzero(small & ~in_pilot), _given(self.weights, m)
-
-
-def _given(weights: Floats, m: int) -> Floats:
-    w = weights[:m]
-    return w / w.sum()

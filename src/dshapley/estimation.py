@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -20,8 +21,14 @@ Index: TypeAlias = NDArray[np.intp]
 CHAIN_EVERY = 32
 """Every so many draws U is also evaluated on a chain of nested sets, for the anchor."""
 
-_LEAST, _LEAST_BALANCED = 16, 8
-"""The fewest draws that a stratum is expected to hold: so many that it is never found empty."""
+_LEAST, _LEAST_BALANCED, _LEAST_EMPTY = 16, 8, 4
+"""The fewest draws that a stratum is expected to hold, so many that it is never found empty: of
+independent sizes, of balanced ones, and of k = 1 where these are balanced, since draws of the
+empty set are all alike or nearly, and unlike those of any other size."""
+_LEAST_SEEN = 2
+"""Fewer draws in a range of sizes leave its part of the error unknown."""
+_LEAST_ANCHORED = 300
+"""Fewer draws do better without the anchor: its coefficients are themselves too uncertain."""
 _ALIKE = 2
 """Balanced draws whose sizes are next to each other, taken for draws of one size: as few as tell
 an error, since what differs between their sizes is none and would be counted as one."""
@@ -29,25 +36,21 @@ _LEAST_FITTED = 6
 """The fewest draws, or chains, that a coefficient of the anchor is fitted to."""
 _PER_CONTROL = 8
 """So many draws for each further control."""
-_SETTLED = 200
-"""The draws after which a stratified stage is half as good, a draw, as it gets."""
 
 
 @dataclass(frozen=True, eq=False)
 class Stratum:
-    """Draws of neighbouring sizes a <= k < b of one stage."""
+    """Draws of neighbouring sizes a <= k < b."""
 
     rows: Index
     """Where in the record."""
     a: int
     b: int
     scale: Floats
-    """By what a marginal counts in the value: share of the stage * W / (w_k m) / number of draws,
+    """By what a marginal counts in the value: W / (w_k m) / number of draws,
 
     where W is the probability of the stratum. Summed over the strata this is Algorithm 2's mean,
     stratum by stratum."""
-    share: float
-    """Of the draws, those of this stage."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +68,7 @@ class Terms:
 
     draws: Draws
     m: int
-    strata: tuple[tuple[Stratum, ...], ...]
-    """Those of each stage."""
+    strata: tuple[Stratum, ...]
     anchored: bool
     referenced: bool
     """Whether the anchor has chains enough to know the mean of the reference by."""
@@ -74,14 +76,32 @@ class Terms:
     @property
     def n_draws(self) -> int:
         """How many draws count."""
-        return sum(len(stratum.rows) for stage in self.strata for stratum in stage)
+        return sum(len(stratum.rows) for stratum in self.strata)
 
-    @property
-    def freedom(self) -> int:
-        """The degrees of freedom of the standard errors."""
-        strata = [stratum for stage in self.strata for stratum in stage]
-        alike = (self._alike(stratum, self._halves(stratum)) for stratum in strata)
-        return max(self.n_draws - sum(len(np.unique(groups)) for groups in alike), 1)
+    @cached_property
+    def unseen(self) -> tuple[tuple[int, int], ...]:
+        """Ranges of sizes k, ends included, with too few draws to tell their part of the error.
+
+        One draw of the empty set tells all there is; of other sizes it takes two.
+        """
+        edges = bands(self.m)
+        # A narrow last band is joined to the one before: its sizes are next to alike.
+        if len(edges) > 3 and 2 * (edges[-1] - edges[-2]) < edges[-2] - edges[-3]:
+            edges = np.delete(edges, -2)
+        k = np.sort(self.draws.k)
+        seen = np.diff(np.searchsorted(k, edges))
+        least = np.where(edges[:-1] == 1, 1, _LEAST_SEEN)
+        ranges = zip(edges[:-1].tolist(), (edges[1:] - 1).tolist(), strict=True)
+        return tuple(r for r, few in zip(ranges, (seen < least).tolist(), strict=True) if few)
+
+    @cached_property
+    def groups(self) -> Index:
+        """Of each row of the influences, a number: the same for those about one mean."""
+        parts = [self._alike(stratum, self._halves(stratum)) for stratum in self.strata]
+        if self.referenced:
+            parts += [np.zeros(len(self._steps(half)), dtype=np.intp) for half in (False, True)]
+        starts = np.cumsum([0, *(part.max(initial=-1) + 1 for part in parts)])
+        return np.concatenate([part + start for part, start in zip(parts, starts, strict=False)])
 
     def block(self, columns: slice) -> tuple[Floats, Floats]:
         """Values, and the influence of each draw on them: its square sum is the variance.
@@ -89,41 +109,39 @@ class Terms:
         A draw's influence is the deviation of its term from its stratum's mean. NaN where a
         single draw gives no idea of it.
         """
-        parts = [self._stage(stage, columns) for stage in self.strata]
-        values = np.sum([value for value, _, _ in parts], axis=0)
-        rows = [rows for _, rows, _ in parts]
-        if self.referenced:
-            known, chains = self._known(np.stack([beta for _, _, beta in parts]))
-            return values + known, np.concatenate([*rows, chains])
-        return values, np.concatenate(rows)
-
-    def _stage(self, stage: tuple[Stratum, ...], columns: slice) -> tuple[Floats, Floats, Floats]:
-        """The sum over the draws of a stage, their influences, and what the anchor puts back."""
         gains = [
             self.draws.marginals[stratum.rows, columns].astype(np.float64)
             * stratum.scale[:, np.newaxis]
-            for stratum in stage
+            for stratum in self.strata
         ]
-        halves = [self._halves(stratum) for stratum in stage]
-        beta = np.zeros((2, len(bands(self.draws.m)) - 1, gains[0].shape[1]))
-        if self.anchored:
-            controls = [self._controls(*pair) for pair in zip(stage, halves, strict=True)]
-            fitted = [self._fitted(stage, gains, controls, halves, half) for half in (False, True)]
-            for h, stratum in enumerate(stage):
-                for half in (0, 1):
-                    here = halves[h] == half
-                    # Fitted to the other half: what is subtracted has a known mean, and the
-                    # coefficients know nothing of these draws, so that nothing is biased.
-                    b = fitted[1 - half][h]
-                    gains[h][here] -= controls[h][here] @ b
-                    share = stratum.share * here.mean()
-                    beta[half, _inside(stratum, self.draws.m)] += share * b[0]
+        halves = [self._halves(stratum) for stratum in self.strata]
+        beta = self._centre(gains, halves)
         values = np.sum([gain.sum(axis=0) for gain in gains], axis=0)
-        influence = [
+        rows = [
             _deviations(gain, self._alike(stratum, half))
-            for gain, stratum, half in zip(gains, stage, halves, strict=True)
+            for gain, stratum, half in zip(gains, self.strata, halves, strict=True)
         ]
-        return values, np.concatenate(influence), beta
+        if self.referenced:
+            known, chains = self._known(beta)
+            return values + known, np.concatenate([*rows, chains])
+        return values, np.concatenate(rows)
+
+    def _centre(self, gains: list[Floats], halves: list[NDArray[np.bool_]]) -> Floats:
+        """Subtract the anchor from the gains, in place; the coefficients, by half and band."""
+        beta = np.zeros((2, len(bands(self.draws.m)) - 1, gains[0].shape[1]))
+        if not self.anchored:
+            return beta
+        controls = [self._controls(*pair) for pair in zip(self.strata, halves, strict=True)]
+        fitted = [self._fitted(gains, controls, halves, half) for half in (False, True)]
+        for h, stratum in enumerate(self.strata):
+            for half in (0, 1):
+                here = halves[h] == half
+                # Fitted to the other half: what is subtracted has a known mean, and the
+                # coefficients know nothing of these draws, so that nothing is biased.
+                b = fitted[1 - half][h]
+                gains[h][here] -= controls[h][here] @ b
+                beta[half, _inside(stratum, self.draws.m)] += here.mean() * b[0]
+        return beta
 
     def _controls(self, stratum: Stratum, halves: NDArray[np.bool_]) -> Floats:
         """The reference mean, and as many of the controls as there are draws to fit them to."""
@@ -163,7 +181,6 @@ class Terms:
 
     def _fitted(
         self,
-        stage: tuple[Stratum, ...],
         gains: list[Floats],
         controls: list[Floats],
         halves: list[NDArray[np.bool_]],
@@ -188,20 +205,21 @@ class Terms:
             cross[block] = centred.T @ (gain[here] - gain[here].mean(axis=0)) * (n / (n - 1))
             # Controls have variance 1. Where few draws show less, by missing what is rare, their
             # coefficients would be wild.
-            known = float((stage[h].scale[here] ** 2).sum())
+            known = float((self.strata[h].scale[here] ** 2).sum())
             rest = np.arange(ends[h] + 1, ends[h + 1])
             own[rest, rest] = np.where(own[rest, rest] > 0, np.maximum(own[rest, rest], known), 0.0)
         system = own.copy()
         if self.referenced:
-            share = [s.share * (g == half).mean() for s, g in zip(stage, halves, strict=True)]
-            system[np.ix_(ends[:-1], ends[:-1])] += self._noise(stage, np.array(share), half)
+            share = np.array([(part == half).mean() for part in halves])
+            system[np.ix_(ends[:-1], ends[:-1])] += self._noise(share, half)
         beta = _solved(system, cross, used=np.diag(own) > 0)
         return np.split(beta, ends[1:-1])
 
-    def _noise(self, stage: tuple[Stratum, ...], share: Floats, half: bool) -> Floats:
+    def _noise(self, share: Floats, half: bool) -> Floats:
         """The covariance of what the chains say of the strata."""
         steps = self._steps(half)
-        rises = np.column_stack([steps[:, _inside(s, self.draws.m)].sum(axis=1) for s in stage])
+        inside = [_inside(stratum, self.draws.m) for stratum in self.strata]
+        rises = np.column_stack([steps[:, part].sum(axis=1) for part in inside])
         found = np.atleast_2d(np.cov(rises, rowvar=False)) / len(rises) * np.outer(share, share)
         # Few chains would show some combination of strata to be known exactly. It is not.
         apart = min(1.0, len(found) / len(rises))
@@ -214,11 +232,11 @@ class Terms:
         return np.diff(chain[~np.isnan(chain[:, 0])], axis=1) / self.m
 
     def _known(self, beta: Floats) -> tuple[Floats, Floats]:
-        """What the anchor puts back: coefficients (stage, fold, band, point) times known means."""
+        """What the anchor puts back: coefficients (half, band, point) times known means."""
         total, rows = np.zeros(beta.shape[-1]), []
         for fold in (0, 1):
             steps = self._steps(bool(fold))
-            put_back = steps @ beta[:, fold].sum(axis=0)
+            put_back = steps @ beta[fold]
             total += put_back.mean(axis=0)
             n = len(put_back)
             rows.append((put_back - put_back.mean(axis=0)) / np.sqrt(n * (n - 1)))
@@ -249,41 +267,32 @@ def terms(
         raise InputError(f"m = {m}: this run has values for m from 1 to {draws.m}")
     if anchor and draws.anchor is None:
         raise InputError("this run kept nothing for the anchor: draw with Design(..., anchor=True)")
-    anchor = draws.anchor is not None if anchor is None else anchor
+    if anchor is None:
+        anchor = draws.anchor is not None and len(draws) >= _LEAST_ANCHORED
     stratified = draws.stratified or anchor if stratified is None else stratified
-    stages = [(rows, w) for rows, w in draws.stages(int(m)) if len(rows)]
-    # A stage of a single draw says nothing of its error, and the others do without it.
-    stages = [stage for stage in stages if len(stage[0]) > 1] or stages
-    if not stages:
-        raise InputError(f"none of the {len(draws)} draws has k <= {m}: draw more")
-    # Without strata every draw counts the same. With strata, and an anchor to be fitted, a stage
-    # of few draws is worse than its number says. What it counts may hang on that alone: on what
-    # the draws show, it would bias the mean.
-    counts = np.array([float(len(rows)) for rows, _ in stages])
-    worth = counts**2 / (counts + _SETTLED) if stratified else counts
-    strata = tuple(
-        tuple(_strata(draws, rows, w, share=float(share), stratified=stratified))
-        for (rows, w), share in zip(stages, worth / worth.sum(), strict=True)
-    )
+    strata = _strata(draws, int(m), stratified=stratified)
     return Terms(draws, int(m), strata, anchor, anchor and _enough_chains(draws))
 
 
-def _strata(
-    draws: Draws, rows: Index, weights: Floats, *, share: float, stratified: bool
-) -> list[Stratum]:
-    least = _LEAST_BALANCED if draws.stratified else _LEAST
-    edges = _edges(weights, len(rows) / least) if stratified else np.array([1, len(weights) + 1])
+def _strata(draws: Draws, m: int, *, stratified: bool) -> tuple[Stratum, ...]:
+    """The draws with k <= m, by bands of sizes."""
+    rows = np.flatnonzero(draws.k <= m)
+    if not len(rows):
+        raise InputError(f"none of the {len(draws)} draws has k <= {m}: draw more")
+    weights = draws.weights[:m] / draws.weights[:m].sum()
+    edges = np.array([1, m + 1])
+    if stratified:
+        edges = _edges(weights, len(rows), balanced=draws.stratified)
     found = []
     for a, b in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-        k = draws.k[rows]
-        here = rows[(k >= a) & (k < b)]
-        factor = weights[a - 1 : b - 1].sum() / (weights[draws.k[here] - 1] * len(weights))
-        found.append(Stratum(here, a, b, share * factor / max(len(here), 1), share))
-    return found
+        here = rows[(draws.k[rows] >= a) & (draws.k[rows] < b)]
+        factor = weights[a - 1 : b - 1].sum() / (weights[draws.k[here] - 1] * m)
+        found.append(Stratum(here, a, b, factor / max(len(here), 1)))
+    return tuple(found)
 
 
-def _edges(weights: Floats, most: float) -> NDArray[np.int64]:
-    """Bands of sizes, joined until each has a probability of 1 / `most` or more.
+def _edges(weights: Floats, n_draws: int, *, balanced: bool) -> NDArray[np.int64]:
+    """Bands of sizes, joined until each is expected to hold draws enough.
 
     They depend on the number of draws, not on which sizes were drawn: that would bias the mean
     within a band.
@@ -291,9 +300,10 @@ def _edges(weights: Floats, most: float) -> NDArray[np.int64]:
     m = len(weights)
     below = np.append(0.0, np.cumsum(weights))
     edges = [1]
-    for edge in bands(m)[1:]:
-        if most * (below[edge - 1] - below[edges[-1] - 1]) >= 1:
-            edges.append(int(edge))
+    for edge in bands(m)[1:].tolist():
+        least = _LEAST if not balanced else _LEAST_EMPTY if edge == 2 else _LEAST_BALANCED
+        if n_draws * (below[edge - 1] - below[edges[-1] - 1]) >= least:
+            edges.append(edge)
     edges = edges if len(edges) > 1 else [1, m + 1]
     edges[-1] = m + 1
     return np.array(edges)

@@ -24,7 +24,10 @@ Table = Annotated[Path, typer.Argument(help="The database: a .csv, .tsv or .parq
 Target = Annotated[str, typer.Option(help="The column to predict.")]
 Test = Annotated[Path | None, typer.Option(help="A table to test models on.")]
 TestSize = Annotated[
-    float, typer.Option(help="Without --test: the share of rows set aside for it.")
+    float | None,
+    typer.Option(
+        help="Without --test: the share of rows set aside for it [default: 0.2, to 2,000 rows]."
+    ),
 ]
 PointsTable = Annotated[
     Path | None, typer.Option(help="A table of rows to value; else those of the database.")
@@ -75,16 +78,28 @@ PreprocessIn = Annotated[
     ),
 ]
 Weights = Annotated[
-    str, typer.Option(help="Size weights: uniform, 1/k, k^-a such as k^-0.5, or auto.")
+    str, typer.Option(help="Size weights: auto, uniform (Algorithm 1), 1/k (Algorithm 2) or k^-a.")
 ]
 Stratified = Annotated[
-    bool, typer.Option("--stratified", help="Balanced sizes: smaller errors from as many draws.")
+    bool | None,
+    typer.Option(
+        "--stratified/--independent",
+        help="Balanced set sizes, or independent ones [default: balanced with --weights auto].",
+    ),
 ]
 Anchor = Annotated[
-    bool, typer.Option("--anchor", help="The efficiency anchor: smaller errors too.")
+    bool | None,
+    typer.Option(
+        "--anchor/--no-anchor",
+        help="Control variates, or none [default: with --weights auto].",
+    ),
 ]
 Share = Annotated[
-    float, typer.Option("--p", help="Measure this share of the rows and predict the others.")
+    float | None,
+    typer.Option(
+        "--p",
+        help="Measure this share of the rows, predict the others [default: all, if not too many].",
+    ),
 ]
 Seed = Annotated[int, typer.Option(max=2**63 - 1, help="The seed of all randomness.")]
 Jobs = Annotated[int, typer.Option(max=1024, help="Worker processes; -1 for all cores.")]
@@ -109,7 +124,7 @@ class Question:
     table: Path
     target: str
     test: Path | None
-    test_size: float
+    test_size: float | None
     points: Path | None
     id_column: str | None
     group: str | None
@@ -122,9 +137,9 @@ class Question:
     path: str
     preprocess: str
     weights: str
-    stratified: bool
-    anchor: bool
-    p: float
+    stratified: bool | None
+    anchor: bool | None
+    p: float | None
     seed: int
     jobs: int
     backend: str
@@ -186,16 +201,19 @@ class Question:
                 until=rule,
                 seed=self.seed,
                 store=self.out,
-                info=self.info("classification" if is_classifier(estimator) else "regression"),
+                info=self.info(
+                    "classification" if is_classifier(estimator) else "regression",
+                    prepared.test_size,
+                ),
             )
 
-    def info(self, task: str) -> dict[str, Any]:
+    def info(self, task: str, test_size: float) -> dict[str, Any]:
         """What a run folder keeps of the question, beside what identifies the run."""
         return {
             "table": str(self.table.resolve()),
             "target": self.target,
             "test_table": self.test and str(self.test.resolve()),
-            "test_size": self.test_size,
+            "test_size": test_size,
             "points_table": self.points and str(self.points.resolve()),
             "id": self.id_column,
             "group": self.group,

@@ -9,6 +9,7 @@ import numpy as np
 from dshapley.draws import Draws
 from dshapley.errors import InputError
 from dshapley.stopping import Precision
+from dshapley.valuation import estimate
 
 __all__ = ["Plan", "plan"]
 
@@ -31,8 +32,8 @@ def plan(draws: Draws, within: float, *, confidence: float = 0.95) -> Plan:
     """How many draws `stopping.Precision(within, confidence)` will probably take, and how long.
 
     The largest standard error falls with the square root of the draws; a draw takes as long as
-    those so far did, or those after a pilot, where there are enough. What is planned for is the way
-    these draws were made: a pilot that is not over says nothing of the weights that it will find.
+    those so far did. Where some sizes have not been drawn the error is not known, and nothing is
+    planned.
 
     >>> import numpy as np
     >>> rng, one = np.random.default_rng(0), np.ones(1, int)
@@ -47,10 +48,13 @@ def plan(draws: Draws, within: float, *, confidence: float = 0.95) -> Plan:
         raise InputError(f"{len(draws)} draws are too few to plan from: make {_FEWEST} or more")
     if draws.seconds is None:
         raise InputError("these draws have no times to plan from")
-    later = draws if draws.pilot is None else draws.take(draws.t >= draws.pilot.draws)
-    some = later if len(later) >= _FEWEST else draws
-    assert some.seconds is not None
+    unknown = estimate(draws).what_is_unseen
+    if unknown:
+        raise InputError(
+            f"the error is not known yet, so nothing can be planned from {len(draws)} draws: "
+            f"{unknown}; make more of them (--draws {4 * len(draws)})"
+        )
     needed = Precision(within, confidence).draws_needed(draws)
     # The median of blocks: the first draw of a process may have compiled for a minute.
-    blocks = [part.mean() for part in np.array_split(some.seconds, 10)]
+    blocks = [part.mean() for part in np.array_split(draws.seconds, 10)]
     return Plan(within, confidence, needed, needed * float(np.median(blocks)))

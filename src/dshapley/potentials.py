@@ -7,6 +7,7 @@ Any function from Points to a float is a potential. Two optional methods make it
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -64,7 +65,7 @@ def marginals(U: Potential, S: Points, Z: Points | Bundles) -> Floats:
         base = float(U(S))
         gains = np.array([float(U(S + z)) - base for z in Z])
     if not np.isfinite(gains).all():
-        z = int(np.flatnonzero(~np.isfinite(gains))[0])
+        z = int(np.argwhere(~np.isfinite(gains))[0][0])
         raise FitError(f"U(S + z) - U(S) = {gains[z]} for point {z} and |S| = {len(S)}")
     return gains
 
@@ -133,6 +134,20 @@ class ModelPotential:
                 f"the {self.metric.name} of a model trained on about {len(S)} rows is not a number"
             )
         return scores
+
+    def warm_up(self, database: Points, Z: Points | Bundles) -> None:
+        """Have loops compiled, or read from numba's cache, before the clock of a run starts.
+
+        Workers then find them in the cache. A tiny set does; an error that it may raise is not one
+        of the run's sets.
+        """
+        if isinstance(self.learner, Fast) and isinstance(Z, Points):
+            with contextlib.suppress(FitError):
+                self.marginals(_some_of_each(database), Z.take(slice(0, 2)))
+
+    def work(self, k: Floats) -> Floats:
+        """About how much work a marginal of size k takes (see `Learner.work`)."""
+        return self.learner.work(k)
 
     def empty_value(self) -> float:
         """U(empty): `empty` where it was given, else the score of a predictor without features."""
@@ -296,6 +311,19 @@ def _check_scorer(U: ModelPotential) -> None:
         U.query.score(U.query.constant(U.query.y))
     except FitError as error:
         raise InputError(f"test: {error}") from error
+
+
+def _some_of_each(points: Points) -> Points:
+    """A few points, of every class if there are not many."""
+    first = np.arange(min(len(points), _TINY))
+    if points.y is None or points.y.dtype.kind == "f":
+        return points.take(first)
+    _, one_of_each = np.unique(points.y, return_index=True)
+    return points.take(np.union1d(first, one_of_each[:_TINY]))
+
+
+_TINY = 20
+"""Points that every loop is tried on."""
 
 
 def _learner(estimator: Any, path: Way) -> Learner:

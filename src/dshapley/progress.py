@@ -1,4 +1,4 @@
-"""A live line for a long run: draws done, the largest standard error, the time left."""
+"""A live line for a long run: draws done, the reliability so far, the time left."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Progress", "progress_bar"]
 class Progress(Protocol):
     """What a run tells of itself after a draw."""
 
-    def __call__(self, done: int, largest_stderr: float, expected: float | None) -> None:
+    def __call__(self, done: int, reliability: float, expected: float | None) -> None:
         """`expected` is the number of draws there will be in all, if it can be told."""
         ...
 
@@ -35,14 +35,14 @@ def progress_bar(show: bool | None) -> Iterator[Progress | None]:
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.fields[draws]}  largest stderr {task.fields[error]}"),
+        TextColumn("{task.fields[draws]}  reliability {task.fields[sure]}"),
         TextColumn("{task.fields[left]}"),
     )
     with RichProgress(*columns, console=Console(stderr=True), transient=True) as bar:
-        job = bar.add_task("valuing", total=None, draws="first draws", error="-", left="")
+        job = bar.add_task("valuing", total=None, draws="first draws", sure="-", left="")
         started: list[tuple[float, int]] = []
 
-        def update(done: int, largest_stderr: float, expected: float | None) -> None:
+        def update(done: int, reliability: float, expected: float | None) -> None:
             now = time.monotonic()
             if not started:
                 started.append((now, done - 1))
@@ -55,7 +55,7 @@ def progress_bar(show: bool | None) -> Iterator[Progress | None]:
                 total=expected,
                 completed=done,
                 draws=f"{done} draws" if expected is None else f"{done}/{expected:.0f} draws",
-                error="-" if math.isnan(largest_stderr) else f"{largest_stderr:.2g}",
+                sure="-" if math.isnan(reliability) else f"{reliability:.2f}",
                 left=left,
             )
 

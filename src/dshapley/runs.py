@@ -9,26 +9,35 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 from numpy.typing import NDArray
 
-from dshapley.allocation import allocate
 from dshapley.controls import Controls
 from dshapley.design import Design, Draw
-from dshapley.draws import Draws, Pilot
-from dshapley.errors import DrawError, InputError
+from dshapley.digits import duration
+from dshapley.draws import Draws
+from dshapley.errors import DrawError, InputError, warn
 from dshapley.estimation import CHAIN_EVERY
 from dshapley.identity import UNIDENTIFIED
 from dshapley.points import Array, Bundles, Floats, Points, names_digest
 from dshapley.potentials import Potential, check_points, describe, marginals, seeded
 from dshapley.progress import Progress, progress_bar
 from dshapley.sizes import bands, shown
-from dshapley.stopping import AnyOf, FixedDraws, StopRule
+from dshapley.stopping import FixedDraws, StopRule
 from dshapley.store import RunFolder
-from dshapley.valuation import estimate
+from dshapley.valuation import Valuation, estimate
 from dshapley.workers import Result, Task, results
 
-__all__ = ["METHOD", "Interrupted", "as_record", "gather", "run"]
+__all__ = [
+    "FEWEST_REFERENCES",
+    "METHOD",
+    "Interrupted",
+    "as_record",
+    "gather",
+    "labels_of_test",
+    "run",
+]
 
 
 METHOD = "distributional Shapley"
@@ -40,6 +49,8 @@ class Interrupted(KeyboardInterrupt):
     def __init__(self, message: str, draws: Draws) -> None:
         super().__init__(message)
         self.draws = draws
+        self.valuation: Valuation | None = None
+        """The values so far, where `dshapley.value` was interrupted after some draws."""
 
 
 def run(
@@ -82,8 +93,7 @@ def run(
         "method": METHOD,
         "m": design.m,
         "seed": design.seed,
-        "weights": "auto" if design.auto else shown(design.weights),
-        **({"pilot": design.pilot} if design.auto else {}),
+        "weights": shown(design.weights),
         "sizes": "balanced" if design.stratified else "independent",
         "anchor": design.anchor,
         "database": design.database.fingerprint(),
@@ -95,40 +105,36 @@ def run(
     begun = Draws.none(
         Z,
         weights=design.weights,
-        stratified=design.stratified,
+        stratified=bool(design.stratified),
         controls=None if controls is None else len(controls),
     )
-    options: dict[str, Any] = {
-        "identity": identity,
-        "store": store,
-        "n_jobs": n_jobs,
-        "progress": progress,
+    if hasattr(U, "warm_up"):
+        U.warm_up(design.database, Z)
+    return gather(
+        _Marginals(U, design, Z, controls),
+        begun,
+        identity=identity,
+        until=rule,
+        store=store,
+        n_jobs=n_jobs,
+        progress=progress,
         # Which of it is about U: a price list says that and no more.
-        "info": {**(info or {}), **reason, "until": repr(rule), "described": list(about)},
-        "started": time.monotonic(),
-    }
-    if design.auto:
-        first = AnyOf((FixedDraws(design.pilot), rule))
-        begun = gather(_Marginals(U, design, Z, controls), begun, until=first, **options)
-        if len(begun) < design.pilot or rule(begun, time.monotonic() - options["started"]):
-            return begun
-        weights = _allocated(begun, identity, store)
-        begun = replace(begun, weights=weights, pilot=Pilot(design.pilot, design.weights))
-        design = design.allocated(weights)
-    return gather(_Marginals(U, design, Z, controls), begun, until=rule, **options)
-
-
-def _allocated(pilot: Draws, identity: Mapping[str, Any], store: str | Path | None) -> Floats:
-    """The size weights for the draws after the pilot: once found, a run folder keeps them."""
-
-    def find() -> Floats:
-        return allocate(pilot).weights
-
-    return (
-        find()
-        if store is None
-        else RunFolder(store, identity=identity, run=pilot).allocation(find, pilot=len(pilot))
+        info={
+            **(info or {}),
+            **reason,
+            "test_labels": labels_of_test(U),
+            "until": repr(rule),
+            "described": list(about),
+        },
     )
+
+
+def labels_of_test(U: Potential) -> str | None:
+    """A digest by which the other side of a sale knows its own test rows, however encoded."""
+    test = getattr(U, "test", None)
+    if not isinstance(test, Points) or test.y is None or len(test) < _SECRET:
+        return None
+    return names_digest(test.y)
 
 
 @dataclass(frozen=True)
@@ -168,7 +174,7 @@ class _Marginals:
         if isinstance(self.Z, Points) and self.Z.key == self.design.database.key:
             gains = marginals(U, draw.S, self.Z)
             return gains, float(gains.mean())
-        R = self.design.reference(draw.t, max(_FEWEST, min(_MOST, len(self.Z) // 20)))
+        R = self.design.reference(draw.t, max(FEWEST_REFERENCES, min(_MOST, len(self.Z) // 20)))
         if isinstance(self.Z, Bundles):
             return marginals(U, draw.S, self.Z), float(marginals(U, draw.S, R).mean())
         # Together, so that S is trained on once.
@@ -184,7 +190,9 @@ class _Marginals:
         return np.array([float(U(B.take(slice(0, n)))) for n in sizes])
 
 
-_FEWEST, _MOST = 20, 100
+_SECRET = 64
+"""A digest of fewer labels could be undone by trying all that there are."""
+FEWEST_REFERENCES, _MOST = 20, 100
 """Of reference points: a twentieth of the points valued, but between these."""
 
 
@@ -205,12 +213,11 @@ def gather(
     n_jobs: int | None = None,
     progress: bool | None = None,
     info: Mapping[str, Any] | None = None,
-    started: float | None = None,
 ) -> Draws:
     """`task(t)` for t = 0, 1, 2, ..., from the store where it is there, until a rule says stop.
 
     The rule sees the draws in order, whatever the order they were computed in. `begun` is the
-    record so far, perhaps of no draw, and `started` when it was begun.
+    record of no draw.
     """
     rule = _as_rule(until)
     begun = replace(begun, about={**(info or {}), **identity})
@@ -223,10 +230,11 @@ def gather(
     have = set(stored.t.tolist())
     limit = getattr(rule, "limit", None)
     ts = (t for t in (itertools.count() if limit is None else range(limit)) if t not in have)
-    clock = time.monotonic() if started is None else started
+    clock = time.monotonic()
     try:
         with progress_bar(progress) as report, results(task, ts, n_jobs) as missing:
-            _fill(record, stored, missing, rule, folder, report, clock)
+            workers = joblib.effective_n_jobs(n_jobs)
+            _fill(record, stored, missing, rule, folder, report, clock, workers)
     except KeyboardInterrupt:
         raise Interrupted(_how_to_go_on(len(record), folder), record.draws()) from None
     finally:
@@ -257,11 +265,12 @@ def _fill(
     folder: RunFolder | None,
     report: Progress | None,
     started: float,
+    workers: int,
 ) -> None:
     """Append the draws that follow to the record until the rule says stop."""
     where = {int(t): i for i, t in enumerate(stored.t)}
     columns = stored.columns()
-    next_report = 0.0
+    next_report, seconds = 0.0, list[float]()
     for t in itertools.count(len(record)):
         if t in where:
             row = {name: column[where[t]] for name, column in columns.items()}
@@ -272,17 +281,37 @@ def _fill(
             if result.t != t:
                 raise DrawError(f"draw {result.t} came back where draw {t} was due: not stored")
             row = result._asdict()
+            seconds.append(result.seconds)
+            if len(seconds) == _TRIED:
+                _say_if_long(sum(seconds) / _TRIED / workers, rule)
         record.append(row)
         if t not in where and folder is not None:
             folder.add(row)  # writes now and then: after the record, which an interrupt counts
         draws, now = record.draws(), time.monotonic()
         if report is not None and now > next_report and t not in where:
             expected = rule.expected(draws, now - started) if hasattr(rule, "expected") else None
-            report(t + 1, float(np.max(estimate(draws).stderr)), expected)
+            report(t + 1, estimate(draws).reliability, expected)
             took = time.monotonic() - now
             next_report = now + max(0.25, 20 * took)  # a look reads every marginal
         if rule(draws, now - started):
             return
+
+
+_TRIED, _ANSWER, _LONG = 4, 100, 600.0
+"""After the first few draws their time tells whether an answer, which takes about a hundred, takes
+longer than these seconds."""
+
+
+def _say_if_long(seconds: float, rule: StopRule) -> None:
+    """Warn where a hundred draws take long, with what would be quicker."""
+    draws = min(_ANSWER, getattr(rule, "limit", None) or _ANSWER)
+    if draws * seconds > _LONG:
+        share = max(float(f"{300 / (_ANSWER * seconds):.1g}"), 0.001)
+        warn(
+            f"{draws} draws will take about {duration(draws * seconds)}: a smaller m (--m) is "
+            f"quicker, and measuring a share of {share:g} of the points (p, --p) brings a hundred "
+            "draws in about 5 minutes"
+        )
 
 
 class _Record:

@@ -17,7 +17,9 @@ __all__ = [
     "LEAST_WEIGHT",
     "PerSize",
     "as_weights",
+    "balanced_by_default",
     "bands",
+    "by_work",
     "from_stability",
     "per_size",
     "power",
@@ -28,6 +30,9 @@ __all__ = [
 
 LEAST_WEIGHT = 1e-100
 """A size with a smaller weight is never drawn, and a marginal divided by it may be infinite."""
+
+_EVENLY = 0.25
+"""The share of draws that goes to every band of sizes alike, so that the first cover them all."""
 
 PerSize: TypeAlias = Callable[[int], float] | Sequence[float] | Array | float
 """A number for each size k = 1..m: a function of k, an array of m numbers, or one for all."""
@@ -90,6 +95,37 @@ def from_stability(beta: PerSize, cost: PerSize, *, m: int | None = None) -> Flo
     return np.asarray(w / w.sum())
 
 
+def by_work(m: int, work: PerSize = 1.0) -> Floats:
+    """The default: w_k proportional to 1 / (k sqrt(work)), with some draws for every size.
+
+    The spread of marginals falls about as 1/k, and weights in proportion to spread / sqrt(work)
+    reach an error with the least work (`from_stability`). Adapting them to a pilot's draws gains
+    next to nothing and costs the pilot (docs/decisions/0012-one-default.md). A quarter
+    of the draws is spread evenly over the `bands`, since an error is known only where sizes have
+    been drawn; k = 1 is drawn half as often as the rule says: then S is empty, and all draws are
+    alike.
+
+    >>> by_work(8).round(2)
+    array([0.2 , 0.2 , 0.15, 0.1 , 0.09, 0.07, 0.07, 0.12])
+    """
+    cost = per_size(work, whole_number(m), name="work")
+    if (cost <= 0).any():
+        raise InputError("work must be more than 0 at every size")
+    sizes = np.arange(1.0, m + 1)
+    rule = 1 / (sizes * np.sqrt(cost))
+    edges = bands(m)
+    widths = np.diff(edges)
+    even = np.repeat(1 / (len(widths) * widths), widths)
+    w = (1 - _EVENLY) * rule / rule.sum() + _EVENLY * even
+    w[0] /= 2 if m > 1 else 1
+    return np.asarray(w / w.sum())
+
+
+def balanced_by_default(weights: Any) -> bool:
+    """Whether sizes are balanced, and the anchor used, where nobody says: for "auto" alone."""
+    return isinstance(weights, str) and weights.replace(" ", "") == "auto"
+
+
 def bands(m: int) -> NDArray[np.int64]:
     """Where bands of sizes begin, each twice as wide as the one before, and m + 1 at the end.
 
@@ -119,10 +155,11 @@ def per_size(given: PerSize, m: int, *, name: str) -> Floats:
 
 
 def as_weights(weights: str | Sequence[float] | Array, m: int) -> Floats:
-    """Size weights from "uniform", "1/k", "k^-a" (such as "k^-0.5"), or an array of m weights.
+    """Size weights from a name or an array of m weights.
 
-    An array must be positive, since a size that is never drawn would bias every value, and sum
-    to 1.
+    The names are "auto" (`by_work`), "uniform" or "algorithm-1", "1/k" or "algorithm-2", and
+    "k^-a" such as "k^-0.5". An array must be positive, since a size that is never drawn would bias
+    every value, and sum to 1.
 
     >>> as_weights("k^-2", 3).round(2).tolist()
     [0.73, 0.18, 0.08]
@@ -147,15 +184,17 @@ def as_weights(weights: str | Sequence[float] | Array, m: int) -> Floats:
 
 
 def _named(name: str, m: int) -> Floats:
-    if name == "uniform":
+    if name == "auto":
+        return by_work(m)
+    if name in ("uniform", "algorithm-1"):
         return uniform(m)
-    if name == "1/k":
+    if name in ("1/k", "algorithm-2"):
         return power(m, 1.0)
     match = re.fullmatch(r"k(?:\^|\*\*)-(\d+(?:\.\d*)?|\.\d+)", name)
     if match is None:
         raise InputError(
-            f"unknown weights {name!r}: use uniform, 1/k, or k^-a such as k^-0.5; for a run "
-            "also auto"
+            f"unknown weights {name!r}: use auto, uniform (algorithm-1), 1/k (algorithm-2), or "
+            "k^-a such as k^-0.5"
         )
     return power(m, float(match.group(1)))
 

@@ -2,7 +2,6 @@
 
     manifest.json        what the run is: every parameter, fingerprints, package versions
     header.npz           the ids of the points, their row counts, the size weights
-    allocation.npz       the size weights that a pilot found, for the draws after it
     draws/A-B.npz        draws of t from A to B: t, k, marginals, seconds and a digest
 
 Every file is written under a temporary name, flushed to disk and renamed, so that a kill at any
@@ -17,7 +16,7 @@ import json
 import os
 import platform
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
@@ -27,11 +26,11 @@ import msgspec
 import numpy as np
 
 from dshapley.documents import FormatError, Plain, read_document, valid
-from dshapley.draws import Draws, Pilot
+from dshapley.draws import Draws
 from dshapley.errors import RunFolderError, warn
 from dshapley.files import is_temporary, sweep, write_atomically
 from dshapley.ownership import is_ours, our_code
-from dshapley.points import Array, Floats, Points
+from dshapley.points import Array, Points
 from dshapley.sizes import LEAST_WEIGHT
 
 __all__ = ["RunFolder", "is_own", "load"]
@@ -97,18 +96,6 @@ class RunFolder:
             )
             path.replace(aside)
         return draws
-
-    def allocation(self, weights: Callable[[], Floats], *, pilot: int) -> Floats:
-        """The size weights found by the pilot: those kept here, else `weights()`, kept from now on.
-
-        They hang on measured times and come out anew each time, so the first found are the run's.
-        """
-        path = self.folder / "allocation.npz"
-        if not path.exists() and not (self.stored().t >= pilot).any():
-            self.flush()
-            found = {"weights": weights()}
-            _write_sealed(path, found, self._digest_key, replace=False)
-        return _read_allocation(path, self._digest_key, self._run.m)
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Keep a draw, a row of `Draws.columns`; written now and then, at the latest by `flush`."""
@@ -188,10 +175,6 @@ def load(folder: str | Path) -> Draws:
         warn(f"{path} {reason}; its draws are left out")
     if len(draws) == 0:
         raise RunFolderError(f"{folder} holds no draws yet")
-    pilot = int(header["pilot"])
-    if pilot and (draws.t >= pilot).any():
-        weights = _read_allocation(folder / "allocation.npz", key, draws.m)
-        return replace(draws, weights=weights, pilot=Pilot(pilot, draws.weights))
     return draws
 
 
@@ -204,19 +187,17 @@ def is_own(folder: str | Path) -> bool:
     return is_ours(content, manifest.get("made_by", ""))
 
 
-_HEADER = ("ids", "rows", "weights", "stratified", "controls", "pilot")
+_HEADER = ("ids", "rows", "weights", "stratified", "controls")
 
 
 def _header(run: Draws) -> dict[str, Array]:
     """What all draws of a run have in common."""
-    pilot = run.about.get("pilot", 0) if run.pilot is None else run.pilot.draws
     return {
         "ids": run.ids,
         "rows": run.rows,
-        "weights": run.weights if run.pilot is None else run.pilot.weights,
+        "weights": run.weights,
         "stratified": np.array(run.stratified),
         "controls": np.array(-1 if run.anchor is None else run.anchor.controls.shape[1]),
-        "pilot": np.array(pilot),
     }
 
 
@@ -231,10 +212,9 @@ def _check_header(header: Mapping[str, Array]) -> None:
         and (rows > 0).all()
         and len(weights) > 0
         and _are_weights(weights)
-        and all(header[name].shape == () for name in ("stratified", "controls", "pilot"))
-        and all(header[name].dtype.kind in "biu" for name in ("stratified", "controls", "pilot"))
+        and all(header[name].shape == () for name in ("stratified", "controls"))
+        and all(header[name].dtype.kind in "biu" for name in ("stratified", "controls"))
         and -1 <= header["controls"] <= _MOST_CONTROLS
-        and header["pilot"] >= 0
     ):
         raise _BadFileError("is damaged (its parts do not fit together)")
 
@@ -266,19 +246,6 @@ def _empty(header: Mapping[str, Array], about: Mapping[str, Any]) -> Draws:
         about=about,
     )
     return replace(run, rows=header["rows"])
-
-
-def _read_allocation(path: Path, key: bytes, m: int) -> Floats:
-    try:
-        weights = _read_sealed(path, key, ("weights",))["weights"]
-        if not _are_weights(weights) or len(weights) != m:
-            raise _BadFileError("is damaged (it holds no size weights of this run)")
-        return weights
-    except _BadFileError as error:
-        raise RunFolderError(
-            f"{path} {error}: without these size weights the draws after the pilot cannot be used; "
-            "name a new folder"
-        ) from None
 
 
 def _check_shard(shard: Mapping[str, Array], run: Draws) -> None:
@@ -386,7 +353,6 @@ class _About(msgspec.Struct):
     method: str
     seed: Annotated[int, msgspec.Meta(ge=0)]
     m: Annotated[int, msgspec.Meta(ge=1)] | msgspec.UnsetType = msgspec.UNSET
-    pilot: Annotated[int, msgspec.Meta(ge=1)] | msgspec.UnsetType = msgspec.UNSET
     p: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1.0
     database: str = ""
     points: str = ""

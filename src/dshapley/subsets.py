@@ -11,6 +11,7 @@ import numpy as np
 from dshapley.design import Design
 from dshapley.draws import Draws
 from dshapley.errors import DrawError, InputError
+from dshapley.jackknife import widened, width_of
 from dshapley.points import Array, Bundles, Points, players_of
 from dshapley.potentials import Potential, check_points, describe, marginals, seeded
 from dshapley.runs import as_record, gather
@@ -94,8 +95,6 @@ def sampled_draws(
         weights = 1 / np.sqrt(k * (n - k + 1))
         weights = weights / weights.sum()
     design = Design(players_of(points)[0], n, weights, seed=seed, stratified=True)
-    if design.auto:
-        raise InputError('weights = "auto" needs a pilot: give 1/k, k^-a or an array')
     identity = {
         "method": "Shapley by subsets",
         "seed": seed,
@@ -107,7 +106,7 @@ def sampled_draws(
     begun = Draws.none(points, weights=design.weights, stratified=True)
     return gather(
         _Subset(U, points, valued, design),
-        begun.points(valued),
+        widened(begun.points(valued), width_of(U)),
         identity=identity,
         until=draws,
         store=store,
@@ -134,17 +133,18 @@ class _Subset:
         inside = np.zeros(n, dtype=bool)
         inside[order[:chosen]] = True
         outside = np.flatnonzero(self.valued & ~inside)
-        gains, where = np.zeros(n), f"subset {t} of seed {self.design.seed}"
+        gains, where = np.zeros((n, width_of(self.U))), f"subset {t} of seed {self.design.seed}"
         try:
             if len(outside):
                 S = rows.take(
                     np.concatenate([[], *(players[z] for z in order[:chosen])]).astype(int)
                 )
                 U = seeded(self.U, draw.seed)
-                gains[outside] = marginals(U, S, _some(self.points, outside)) * n / (n - chosen)
+                found = marginals(U, S, _some(self.points, outside)) * n / (n - chosen)
+                gains[outside] = found.reshape(len(outside), -1)
         except Exception as error:
             raise DrawError(f"{where} failed: {error}") from error
-        return Result(draw.k, as_record(gains[self.valued], where))
+        return Result(draw.k, as_record(gains[self.valued].T.ravel(), where))
 
 
 def _some(points: Points | Bundles, places: Array) -> Points | Bundles:
@@ -186,7 +186,7 @@ def bundle_draws(
     # A draw has one marginal of every bundle, weighted for its size: one stratum.
     return gather(
         task,
-        Draws.none(bundles, weights=np.ones(1)),
+        widened(Draws.none(bundles, weights=np.ones(1)), width_of(U)),
         identity=identity,
         until=draws,
         store=store,
@@ -208,15 +208,15 @@ class _BesideRows:
         rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(t, _ROWS)))
         U = seeded(self.U, int(rng.integers(2**31)))
         order, u = rng.permutation(len(self.rows)), rng.random()
-        gains, where = np.zeros(len(self.members)), f"draw {t} of seed {self.seed}"
+        gains, where = np.zeros((len(self.members), width_of(U))), f"draw {t} of seed {self.seed}"
         try:
             for i, places in enumerate(self.members):
                 others = order[~np.isin(order, places)]
                 weights = power(len(others) + 1, 0.5)
                 k = min(int(np.searchsorted(np.cumsum(weights), u, side="right")), len(others))
                 lot = Bundles(self.rows.take(places), np.zeros(len(places), dtype=int))
-                gain = float(marginals(U, self.rows.take(others[:k]), lot)[0])
+                gain = marginals(U, self.rows.take(others[:k]), lot)[0]
                 gains[i] = gain / (weights[k] * len(weights))
         except Exception as error:
             raise DrawError(f"{where} failed: {error}") from error
-        return Result(1, as_record(gains, where))
+        return Result(1, as_record(gains.T.ravel(), where))

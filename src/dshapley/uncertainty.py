@@ -12,19 +12,28 @@ from dshapley.errors import InputError
 from dshapley.points import Floats
 
 __all__ = [
+    "Freedom",
     "anytime_quantile",
     "bonferroni_quantile",
     "check_confidence",
     "rank_bounds",
     "simultaneous_quantile",
+    "spread_of",
     "stderr_of_differences",
     "student_quantile",
     "top_probability",
+    "variance_limit",
 ]
 
 _SIMULATIONS = 2000
+_FEW = 3
+"""So few influences about one mean say nothing of their fourth moment."""
 _TIGHTEST = 1000
 """The number of draws at which a confidence sequence is narrowest."""
+_ROUNDING = 1e-18
+"""A variance between values, over their mean square, that sums in other orders can bring about."""
+_FARTHEST = 8.0
+"""A normal quantile whose tail probability a float still tells from 0."""
 
 
 def check_confidence(confidence: float) -> None:
@@ -33,14 +42,74 @@ def check_confidence(confidence: float) -> None:
         raise InputError("a confidence lies between 0 and 1, such as 0.95")
 
 
-def student_quantile(p: float, freedom: int) -> float:
+class Freedom:
+    """The degrees of freedom of standard errors, from squared influences (Welch, Satterthwaite).
+
+    A variance V that is itself known with the variance W has 2 V^2 / W of them, less two for W
+    being an estimate too. Pooled over the points, whose errors are of the same kind. `groups` says
+    which influences are about the same mean.
+
+    >>> rng = np.random.default_rng(0)
+    >>> normal = rng.normal(size=(50, 400))
+    >>> alike = Freedom(np.zeros(50, dtype=np.intp))
+    >>> alike.add((normal - normal.mean(axis=0)) ** 2)
+    >>> 45 < alike.found <= 49
+    True
+    """
+
+    def __init__(self, groups: NDArray[np.intp]) -> None:
+        self._order = np.argsort(groups, kind="stable")
+        _, self._starts, self._sizes = np.unique(
+            groups[self._order], return_index=True, return_counts=True
+        )
+        self._sum = self._n = 0.0
+
+    def add(self, squares: Floats) -> None:
+        """Count these points: a column of squared influences each."""
+        ordered = squares[self._order]
+        sizes = self._sizes[:, np.newaxis]
+        within = np.add.reduceat(ordered, self._starts, axis=0)
+        fourth = np.add.reduceat(ordered**2, self._starts, axis=0)
+        # Few are taken for normal; of many the fourth powers tell, whatever they are.
+        normal = 2 * within**2 / (sizes + 1)
+        tails = (fourth - within**2 / sizes) * sizes / np.maximum(sizes - 1, 1)
+        uncertain = np.where(sizes <= _FEW, normal, tails).sum(axis=0)
+        variance = within.sum(axis=0)
+        known = variance > 0
+        self._sum += float((uncertain[known] / variance[known] ** 2).sum())
+        self._n += int(known.sum())
+
+    @property
+    def found(self) -> float:
+        """Of all points counted; infinite where no error was seen at all."""
+        if self._n == 0:
+            return math.inf
+        most = float(max((self._sizes - 1).sum(), 1))  # of normal influences
+        mean = self._sum / self._n
+        return min(max(2 / mean - 2, 1.0), most) if mean > 0 else most
+
+
+def student_quantile(p: float, freedom: float) -> float:
     """Student's t."""
     from scipy.special import stdtrit
 
     return float(stdtrit(freedom, p))
 
 
-def bonferroni_quantile(confidence: float, n: int, freedom: int) -> float:
+def variance_limit(freedom: float, confidence: float = 0.95) -> float:
+    """By what factor a variance with these degrees of freedom is at most too small.
+
+    >>> round(variance_limit(10.0), 2), variance_limit(math.inf)
+    (2.54, 1.0)
+    """
+    from scipy.special import chdtri
+
+    if not math.isfinite(freedom):
+        return 1.0
+    return freedom / float(chdtri(freedom, confidence))
+
+
+def bonferroni_quantile(confidence: float, n: int, freedom: float) -> float:
     """Two-sided, for n intervals at once, whatever their errors have in common.
 
     >>> [round(bonferroni_quantile(0.95, n, 10**6), 2) for n in (1, 100)]
@@ -49,14 +118,17 @@ def bonferroni_quantile(confidence: float, n: int, freedom: int) -> float:
     return student_quantile(1 - (1 - confidence) / (2 * max(n, 1)), freedom)
 
 
-def anytime_quantile(n: int, confidence: float, *, n_points: int = 1) -> float:
+def anytime_quantile(
+    n: int, confidence: float, *, n_points: int = 1, freedom: float = math.inf
+) -> float:
     """How many standard errors an interval needs to hold at every number of draws at once.
 
     Robbins' normal mixture, sqrt(2 (1 + 1/c) log(sqrt(c + 1) / alpha)) with c = n rho^2: an
     asymptotic confidence sequence (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas, Annals of
-    Statistics 2024, theorem 2.2; 2.5 for variances that change, as between a pilot and the rest).
+    Statistics 2024, theorem 2.2; 2.5 for variances that change).
     alpha = (1 - confidence) / n_points, for all points at once. rho makes it narrowest at 1,000
-    draws; it hardly widens for ten times as many or as few.
+    draws; it hardly widens for ten times as many or as few. Where the standard error itself is
+    rough, having few degrees of `freedom`, the quantile is widened as Student's t is.
 
     >>> round(anytime_quantile(1000, 0.95), 2), round(anytime_quantile(100, 0.95), 2)
     (3.04, 3.86)
@@ -64,19 +136,18 @@ def anytime_quantile(n: int, confidence: float, *, n_points: int = 1) -> float:
     alpha = (1 - confidence) / n_points
     narrowest = -2 * math.log(alpha) + math.log(1 - 2 * math.log(alpha))
     c = narrowest * n / _TIGHTEST
-    return math.sqrt(2 * (1 + 1 / c) * (0.5 * math.log(c + 1) - math.log(alpha)))
+    quantile = math.sqrt(2 * (1 + 1 / c) * (0.5 * math.log(c + 1) - math.log(alpha)))
+    return _widened(quantile, freedom)
 
 
 def simultaneous_quantile(
-    influences: Iterable[Floats], confidence: float, *, freedom: int, seed: int = 0
+    influences: Iterable[Floats], confidence: float, *, freedom: float, seed: int = 0
 ) -> float:
     """How many standard errors the largest error of all values is below, with this confidence.
 
     The Gaussian multiplier bootstrap, widened for few draws as Student's t is against the normal.
     `influences` are blocks of (draws, points).
     """
-    from scipy.special import ndtr, ndtri
-
     rng = np.random.default_rng(seed)
     worst = np.zeros(_SIMULATIONS)
     multipliers: Floats | None = None
@@ -87,11 +158,17 @@ def simultaneous_quantile(
         noisy = stderr > 0
         errors = np.abs(multipliers @ (influence[:, noisy] / stderr[noisy]))
         worst = np.maximum(worst, errors.max(axis=1, initial=0.0))
-    quantile = float(np.quantile(worst, confidence))
-    level = float(ndtr(quantile))
-    if quantile == 0 or level == 1:
+    return _widened(float(np.quantile(worst, confidence)), freedom)
+
+
+def _widened(quantile: float, freedom: float) -> float:
+    """A normal quantile, as far as Student's t is beyond it: of the same probability."""
+    from scipy.special import ndtr, stdtrit
+
+    if not math.isfinite(freedom) or quantile <= 0:
         return quantile
-    return quantile * student_quantile(level, freedom) / float(ndtri(level))
+    same = min(quantile, _FARTHEST)
+    return quantile * float(-stdtrit(freedom, float(ndtr(-same)))) / same
 
 
 def stderr_of_differences(influences: Iterable[Floats]) -> Floats:
@@ -125,13 +202,23 @@ def rank_bounds(
     return best, worst
 
 
+def spread_of(values: Floats) -> float:
+    """The variance of values between points; 0 where they differ by rounding alone.
+
+    >>> spread_of(np.array([0.1 + 0.2, 0.3])), spread_of(np.array([1.0, 3.0]))
+    (0.0, 1.0)
+    """
+    spread = float(values.var())
+    return 0.0 if spread <= _ROUNDING * float((values**2).mean()) else spread
+
+
 def top_probability(values: Floats, stderr: Floats, share: float, *, seed: int = 0) -> Floats:
     """The probability of each value to be among the largest share, given estimates with errors."""
     n = len(values)
     n_top = max(1, round(share * n))
     if not np.isfinite(stderr).all():  # a single draw says nothing
         return np.full(n, np.nan)
-    spread = max(float(values.var(ddof=1)) - float((stderr**2).mean()), 0.0) if n > 1 else 0.0
+    spread = max(spread_of(values) * n / max(n - 1, 1) - float((stderr**2).mean()), 0.0)
     if spread == 0:  # nothing tells the points apart
         return np.full(n, n_top / n)
     mean = values.mean()

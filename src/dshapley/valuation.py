@@ -16,14 +16,17 @@ from dshapley.estimation import Terms, terms
 from dshapley.interpolation import Interpolation, Prediction, fit, shrunk
 from dshapley.points import Array, Bundles, Floats, Points
 from dshapley.uncertainty import (
+    Freedom,
     anytime_quantile,
     bonferroni_quantile,
     check_confidence,
     rank_bounds,
     simultaneous_quantile,
+    spread_of,
     stderr_of_differences,
     student_quantile,
     top_probability,
+    variance_limit,
 )
 
 if TYPE_CHECKING:
@@ -44,7 +47,8 @@ class Valuation:
     Attributes
     ----------
     values, stderr
-        One number a point; `stderr` is NaN where a single draw gives no idea of the error.
+        One number a point; `stderr` is NaN where the draws give no idea of the error (see
+        `unseen`).
     m
         The data set size the values are for.
     n_draws
@@ -57,6 +61,12 @@ class Valuation:
         The points themselves, for `predict`, where they are known.
     filled
         Where only some points were measured: which, and how the others were predicted.
+    freedom
+        The degrees of freedom of the standard errors: how rough they are themselves. By Welch and
+        Satterthwaite, so that a few draws that count much are no better known than they are.
+    disorder
+        The mean squared standard error of a value's difference from the mean of all: what the
+        errors have in common, which leaves the order alone, is not in it.
     """
 
     values: Floats
@@ -68,6 +78,8 @@ class Valuation:
     terms: Terms | None = None
     points: Points | None = None
     filled: Filled | None = None
+    freedom: float = np.inf
+    disorder: float = np.nan
 
     def __len__(self) -> int:
         return len(self.values)
@@ -83,6 +95,74 @@ class Valuation:
     def about(self) -> Mapping[str, Any]:
         """The potential, the data and U(empty) behind the values."""
         return {} if self.draws is None else self.draws.about
+
+    @property
+    def unseen(self) -> tuple[tuple[int, int], ...]:
+        """Ranges of sizes k, ends included, that too few draws had: errors are not yet known."""
+        if self.filled is not None:
+            return self.filled.measured.unseen
+        return () if self.terms is None else self.terms.unseen
+
+    @property
+    def what_is_unseen(self) -> str:
+        """The same for people; empty where errors are known.
+
+        >>> gains, one = np.ones((2, 1), np.float32), np.ones(1, int)
+        >>> draws = Draws(np.arange(2), np.array([1, 5]), gains, np.ones(5) / 5, one, one)
+        >>> estimate(draws).what_is_unseen
+        'sizes 2-3 and 4-5 have hardly been drawn'
+        """
+        names = [f"{a}-{b}" if b > a else str(a) for a, b in self.unseen]
+        if not names:
+            return ""
+        some = " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
+        return f"sizes {some} have hardly been drawn"
+
+    @property
+    def reliability(self) -> float:
+        """The share of the variance of the values, between points, that is not noise.
+
+        About the squared correlation of these values with the true ones. NaN where errors are
+        not known, or there is but one point.
+        """
+        if self.filled is not None:
+            return self.filled.measured.reliability
+        return _signal(*self._spread_and_noise())
+
+    @property
+    def surely_reliable(self) -> float:
+        """The same with the upper 95 % confidence limit of the noise in place of the noise."""
+        if self.filled is not None:
+            return self.filled.measured.surely_reliable
+        spread, noise = self._spread_and_noise()
+        return _signal(spread, noise * variance_limit(self.freedom))
+
+    def draws_for(self, reliability: float) -> int | None:
+        """About how many draws, in all, `surely_reliable` takes to be this; None if not known."""
+        if self.filled is not None:
+            return self.filled.measured.draws_for(reliability)
+        spread, noise = self._spread_and_noise()
+        signal = spread - noise
+        if not signal > 0 or self.n_draws == 0:
+            return None
+        n = float(self.n_draws)
+        for _ in range(10):  # the limit depends on the number of draws, but little
+            limit = variance_limit(max(self.freedom * n / self.n_draws, 1.0))
+            share = (1 - reliability) * signal / (limit - (1 - reliability))
+            n = max(noise * self.n_draws / share, 1.0)
+        return int(np.ceil(n))
+
+    def _spread_and_noise(self) -> tuple[float, float]:
+        """The variance of the values between points, and the part of it that is noise.
+
+        Of a single point, its square in place of the variance: it is told apart from 0.
+        """
+        if self.unseen:
+            return np.nan, np.nan
+        if len(self) == 1:
+            return float(self.values[0] ** 2), float(self.stderr[0] ** 2)
+        noise = self.disorder if self.terms is not None else float((self.stderr**2).mean())
+        return spread_of(self.values), noise
 
     def at(self, *, m: int) -> Valuation:
         """The values for data sets of size m' = `m`, from the draws with k <= m'."""
@@ -121,15 +201,13 @@ class Valuation:
         if self.filled is not None:
             raise InputError("predicted values have intervals each on its own only")
         if anytime:
-            return anytime_quantile(self.n_draws, confidence, n_points=len(self))
+            return anytime_quantile(
+                self.n_draws, confidence, n_points=len(self), freedom=self.freedom
+            )
         if simultaneous:
             blocks = (influence for _, influence in self._influences())
-            return simultaneous_quantile(blocks, confidence, freedom=self._freedom)
-        return student_quantile((1 + confidence) / 2, self._freedom)
-
-    @property
-    def _freedom(self) -> int:
-        return max(self.n_draws - 1, 1) if self.terms is None else self.terms.freedom
+            return simultaneous_quantile(blocks, confidence, freedom=self.freedom)
+        return student_quantile((1 + confidence) / 2, self.freedom)
 
     def _influences(self) -> Iterator[tuple[slice, Floats]]:
         """The influence of each draw on some values at a time, and which."""
@@ -139,13 +217,21 @@ class Valuation:
             raise InputError("these values keep no draws, which this needs")
         yield from ((columns, part) for columns, _, part in _blocks(self.terms))
 
+    def error_of_sum(self) -> tuple[float, float]:
+        """The standard error of the sum of all values, and its degrees of freedom."""
+        influence = np.sum([part.sum(axis=1) for _, part in self._influences()], axis=0)
+        assert self.terms is not None
+        freedom = Freedom(self.terms.groups)
+        freedom.add(influence[:, np.newaxis] ** 2)
+        return float(np.sqrt(influence @ influence)), freedom.found
+
     def below_zero(self, confidence: float = 0.95) -> NDArray[np.bool_]:
         """Which points have a value below zero, each with this one-sided confidence.
 
         Not those of which all draws were alike: that says nothing of the error.
         """
         check_confidence(confidence)
-        half = student_quantile(confidence, self._freedom) * self.stderr
+        half = student_quantile(confidence, self.freedom) * self.stderr
         known = np.full(len(self), self.terms is None) | (self.stderr > 0)
         return np.asarray((self.values + half < 0) & known)
 
@@ -176,8 +262,10 @@ class Valuation:
         quantile). What all points' errors have in common cancels in the differences.
         """
         check_confidence(confidence)
+        if self.unseen:
+            return np.ones(len(self), dtype=np.int64), np.full(len(self), len(self), dtype=np.int64)
         influence = np.concatenate([part for _, part in self._influences()], axis=1)
-        quantile = bonferroni_quantile(confidence, len(self) - 1, self._freedom)
+        quantile = bonferroni_quantile(confidence, len(self) - 1, self.freedom)
         return rank_bounds(self.values, influence, quantile)
 
     def top_probability(self, share: float = 0.1, *, seed: int = 0) -> Floats:
@@ -190,9 +278,13 @@ class Valuation:
         if not 0 < share < 1:
             raise InputError(f"share = {share}: give a share of the points, such as 0.1")
         stderr = self.stderr
-        if self.terms is not None:
+        if self.terms is not None and not self.unseen:
             stderr = stderr_of_differences(part for _, part in self._influences())
         return top_probability(self.values, stderr, share, seed=seed)
+
+    def bottom_probability(self, share: float = 0.1, *, seed: int = 0) -> Floats:
+        """The probability that each point is among the least valuable share of these points."""
+        return replace(self, values=-self.values).top_probability(share, seed=seed)
 
     @cached_property
     def interpolation(self) -> Interpolation:
@@ -204,14 +296,23 @@ class Valuation:
                 "the points behind these values are not known: give estimate(draws, points=Z), "
                 "with rows, not bundles"
             )
-        return fit(self.points, self.values, self.stderr, noise=self.noise(_SIMULATED))
+        stderr = self.stderr
+        if self.unseen:  # what the draws do show serves to weigh the points, and for nothing else
+            parts = [np.sqrt((part**2).sum(axis=0)) for _, part in self._influences()]
+            stderr = np.concatenate(parts)
+            if not np.isfinite(stderr).all():
+                raise InputError(
+                    f"{self.n_draws} draws are too few to predict from: {self.what_is_unseen}"
+                )
+        return fit(self.points, self.values, stderr, noise=self.noise(_SIMULATED))
 
     def predict(self, X: Any, y: Any = None) -> Prediction:
         """The values of points that were never run, with errors: Algorithm 2's regression.
 
         `predict(X, y)` or `predict(Points)`. See `interpolation` for how good it is.
         """
-        return self.interpolation.predict(X if isinstance(X, Points) else Points(X, y))
+        found = self.interpolation.predict(X if isinstance(X, Points) else Points(X, y))
+        return replace(found, stderr=np.full(len(found), np.nan)) if self.unseen else found
 
     def shrunk(self) -> Valuation:
         """Each value drawn towards what the others predict for it, by how sure either is.
@@ -230,8 +331,8 @@ class Valuation:
     def to_frame(self, *, ranks: bool = False) -> pd.DataFrame:
         """A data frame by id: value, stderr, and the range of sizes k they average over.
 
-        With `ranks` also a 95 % interval for each rank, and the probability of being in the top
-        tenth.
+        With `ranks` also the rank with a 95 % interval, and the probabilities of being in the top
+        and in the bottom tenth.
 
         For bundles also the number of rows and the value per row; where some values are
         predicted, which.
@@ -252,11 +353,21 @@ class Valuation:
             }
         if ranks:
             best, worst = self.rank_interval()
+            order = np.argsort(-self.values, kind="stable")
+            columns["rank"] = np.argsort(order, kind="stable") + 1
             columns |= {"rank_best": best, "rank_worst": worst}
             columns["in_top_tenth"] = self.top_probability(0.1)
+            columns["in_bottom_tenth"] = self.bottom_probability(0.1)
         if self.filled is not None:
             columns["predicted"] = self.filled.predicted
         return pd.DataFrame(columns, index=pd.Index(self.ids, name="id"))
+
+
+def _signal(spread: float, noise: float) -> float:
+    """The share of a variance that is not noise; NaN where there is nothing to tell apart."""
+    if not spread > 0:
+        return np.nan
+    return max(1 - noise / spread, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,7 +398,7 @@ def completed(measured: Valuation, points: Points, where: NDArray[np.bool_]) -> 
     Measured points keep their values, which are nearer to the truth than the regression's.
     """
     measured = replace(measured, points=points.take(where))
-    rest = measured.interpolation.predict(points.take(~where))
+    rest = measured.predict(points.take(~where))
     filled = Filled(measured, rest, ~where)
     return Valuation(
         filled.joined(measured.values, rest.values),
@@ -298,6 +409,8 @@ def completed(measured: Valuation, points: Points, where: NDArray[np.bool_]) -> 
         np.ones(len(points), dtype=np.int64),
         points=points,
         filled=filled,
+        freedom=measured.freedom,
+        disorder=measured.disorder,
     )
 
 
@@ -331,11 +444,21 @@ def estimate(
     how = terms(draws, m=m, stratified=stratified, anchor=anchor)
     n = draws.marginals.shape[1]
     values, stderr = np.empty(n), np.empty(n)
+    freedom, common = Freedom(how.groups), np.zeros(len(how.groups))
     for columns, found, influence in _blocks(how):
         values[columns] = found
-        stderr[columns] = np.sqrt((influence**2).sum(axis=0))
+        squares = influence**2
+        stderr[columns] = np.sqrt(squares.sum(axis=0))
+        freedom.add(squares)
+        common += influence.sum(axis=1) / n
+    disorder = max(float((stderr**2).mean() - common @ common), 0.0)
+    if how.unseen:
+        stderr[:], disorder = np.nan, np.nan
     rows = points if isinstance(points, Points) else None
-    return Valuation(values, stderr, how.m, how.n_draws, draws.ids, draws.rows, how, rows)
+    return Valuation(
+        values, stderr, how.m, how.n_draws, draws.ids, draws.rows, how, rows,
+        freedom=freedom.found, disorder=disorder,
+    )  # fmt: skip
 
 
 def _blocks(how: Terms) -> Iterator[tuple[slice, Floats, Floats]]:

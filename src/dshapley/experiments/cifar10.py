@@ -162,7 +162,7 @@ def _draws(setting: Setting, work: Work, way: str, rows: Any, n: int) -> Draws:
     if way == FAST:  # a speed-up of 10
         design = Design(B, m, power(m, exponent(m, 0.1)), seed=0)
     else:
-        design = Design(B, m, "auto", seed=1, stratified=True, anchor=True)
+        design = Design(B, m, "auto", seed=1)
     store = work.runs(way, task.name, len(rows), repr(task))
     return run_draws(task.U, design, B.take(rows), until=n, store=store, n_jobs=work.n_jobs)
 

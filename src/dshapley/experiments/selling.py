@@ -77,7 +77,7 @@ class Sale:
         """The seller's values, for data sets of m rows and of the 2 m of a buyer who has bought."""
         work.say(f"{self.data}, m = {self.m}: the seller's values")
         # The anchor, since the sum of all values counts here, and its error is what they share.
-        design = Design(self.seller, 2 * self.m, "auto", seed=0, stratified=True, anchor=True)
+        design = Design(self.seller, 2 * self.m, "auto", seed=0)
         store = work.runs("figure3 seller", repr(self))
         U = self.U(self.dataset.test)
         draws = run_draws(U, design, self.S, until=self.draws, store=store, n_jobs=work.n_jobs)

@@ -125,7 +125,7 @@ class Shift:
         """Of the values of Z under one side's distribution; U is the same for both."""
         s = self.setting
         U = potential(model_from_name(s.model, "classification"), test=self.dataset.test)
-        design = Design(database, s.m, "auto", seed=seed, stratified=True, anchor=True)
+        design = Design(database, s.m, "auto", seed=seed)
         return run_draws(U, design, self.Z, until=s.draws, n_jobs=work.n_jobs)
 
 

@@ -17,7 +17,7 @@ from scipy.special import expit, softmax
 from dshapley.learners.fast import Asked, Family, Sample, Scored, UnsupportedError
 from dshapley.learners.flips import as_labels
 from dshapley.learners.growth import Tree, grown, leaf, tree
-from dshapley.learners.kernels import literal, literal_inlined
+from dshapley.learners.kernels import literal, literal_inlined, slow_literal
 from dshapley.learners.splits import SQUARES, Limits, Rows, Scratch, scratch
 from dshapley.learners.tree_parameters import (
     Columns,
@@ -25,6 +25,7 @@ from dshapley.learners.tree_parameters import (
     first_draws,
     limits_of,
     random_state,
+    work,
 )
 from dshapley.points import Array, Floats
 
@@ -71,6 +72,7 @@ class AdaBoost:
 
     estimator: Any
     base: Any
+    work = staticmethod(work)
 
     def outputs(self, S: Sample, Z: Sample, asked: Asked) -> Iterator[Array | Scored]:
         """Trained on S and on every S + z."""
@@ -107,7 +109,7 @@ def _votes_answered(decision: Floats, asked: Asked) -> Array:
     return softmax(decision / (2 if c == 2 else c - 1), axis=2)
 
 
-@literal
+@slow_literal
 def _adaboost(
     rows: Rows, limits: Limits, room: Scratch, one: Tree, keys: Array, rate: float, test: Array
 ) -> tuple[Floats, float]:
@@ -178,6 +180,7 @@ class GradientBoosting:
     """Of squared errors, or of log loss for two classes and for more."""
 
     estimator: Any
+    work = staticmethod(work)
 
     def outputs(self, S: Sample, Z: Sample, asked: Asked) -> Iterator[Array]:
         """Trained on S and on every S + z."""
@@ -249,7 +252,7 @@ def _raw_answered(raw: Floats, asked: Asked) -> Array:
     return softmax(raw, axis=2)
 
 
-@literal
+@slow_literal
 def _gradient_boosting(
     rows: Rows, limits: Limits, room: Scratch, one: Tree, keys: Array, masks: Floats, first: Floats,
     rate: float, n_classes: int, test: Array,

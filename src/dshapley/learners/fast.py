@@ -117,6 +117,11 @@ class Fast:
     def __post_init__(self) -> None:
         check_min_rows(self.min_rows)
 
+    def work(self, k: Floats) -> Floats:
+        """The same for all sizes, but where a family counts it: one fit serves all of Z."""
+        counted = getattr(self.family, "work", np.ones_like)
+        return np.asarray(counted(k))
+
     def scores(self, S: Points, Z: Points | Bundles, query: Query, seed: int) -> Floats:
         """The score trained on S, then the one trained on S + z for each z."""
         if isinstance(Z, Bundles) or 1 < self.min_rows > len(S):

@@ -18,7 +18,7 @@ import numpy as np
 
 from dshapley.learners.fast import Asked, Family, Sample, UnsupportedError
 from dshapley.learners.growth import Tree, child_key, enter, grow, grown, is_leaf, leaf, plant, tree
-from dshapley.learners.kernels import literal, literal_inlined, literal_part
+from dshapley.learners.kernels import literal, literal_inlined, literal_part, slow_literal
 from dshapley.learners.splits import (
     Limits,
     Rows,
@@ -35,6 +35,7 @@ from dshapley.learners.tree_parameters import (
     first_draws,
     limits_of,
     random_state,
+    work,
 )
 from dshapley.points import Array, Floats
 
@@ -66,6 +67,7 @@ class Forest:
 
     estimator: Any
     accepts_nan = True
+    work = staticmethod(work)
 
     def outputs(self, S: Sample, Z: Sample, asked: Asked) -> Iterator[Array]:
         """Trained on S and on every S + z."""
@@ -140,7 +142,7 @@ def _n_drawn(max_samples: Any, n: int) -> int:
     return max(int(n * max_samples), 1)
 
 
-@literal
+@slow_literal
 def _forest(
     S: Array, order: Array, codes: Array, y: Floats, Z: Array, codes_Z: Array, y_Z: Floats,
     test: Array, keys: Array, alone: Floats, with_z: Floats, n_z: Floats, limits: Limits,
@@ -286,6 +288,7 @@ class Trees:
 
     estimator: Any
     accepts_nan = True
+    work = staticmethod(work)
 
     def outputs(self, S: Sample, Z: Sample, asked: Asked) -> Iterator[Array]:
         """Trained on S and on every S + z."""
@@ -308,7 +311,7 @@ class Trees:
             yield answered(sums[np.newaxis] / n_trees, asked)
 
 
-@literal
+@slow_literal
 def _trees(
     rows: Rows, limits: Limits, room: Scratch, one: Tree, keys: Array, test: Array
 ) -> Floats:

@@ -6,11 +6,12 @@ import sys
 import time
 from collections.abc import Callable
 from functools import wraps
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
 
-__all__ = ["inlined", "kernel", "literal", "literal_inlined", "literal_part"]
+__all__ = ["inlined", "kernel", "literal", "literal_inlined", "literal_part", "slow_literal"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -31,9 +32,20 @@ def literal(function: F) -> F:
     return _reporting(function, _compiled(function))
 
 
-def _reporting(function: F, compiled: Any) -> F:
+def slow_literal(function: F) -> F:
+    """The same for a loop so large that who waits for the compiler is told before."""
+    return _reporting(function, _compiled(function), announced=True)
+
+
+def _reporting(function: F, compiled: Any, *, announced: bool = False) -> F:
     @wraps(function)
     def call(*args: Any) -> Any:
+        if announced and not compiled.overloads and not _is_cached(function, compiled):
+            print(
+                f"dshapley: compiling {function.__name__.lstrip('_')} loops for their first use on "
+                "this computer, which takes up to a minute",
+                file=sys.stderr,
+            )
         known, missed, start = len(compiled.overloads), _missed(compiled), time.perf_counter()
         result = compiled(*args)
         seconds = time.perf_counter() - start
@@ -52,6 +64,12 @@ def _reporting(function: F, compiled: Any) -> F:
 def _missed(compiled: Any) -> int:
     """How many signatures were compiled, not read from the cache."""
     return len(compiled.stats.cache_misses)
+
+
+def _is_cached(function: Any, compiled: Any) -> bool:
+    """Whether numba's folder has an index of this loop; it may still be out of date."""
+    folder = compiled.stats.cache_path
+    return folder is not None and any(Path(folder).glob(f"*.{function.__name__}-*.nbi"))
 
 
 def inlined(function: F) -> F:

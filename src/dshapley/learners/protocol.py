@@ -106,6 +106,13 @@ class Learner(Protocol):
         """What identifies the learner, readable, for a run's manifest."""
         ...
 
+    def work(self, k: Floats) -> Floats:
+        """About how much work a marginal of size k takes, for each k, in any unit.
+
+        Counted, not timed, so that the same call draws the same sizes on every machine.
+        """
+        ...
+
     def accepts_nan(self) -> bool:
         """Whether missing values may stay in X."""
         ...

@@ -17,7 +17,7 @@ from dshapley.learners.refit import seeded
 from dshapley.learners.splits import ENTROPY, GINI, SQUARES, Limits, Rows
 from dshapley.points import Array, Floats
 
-__all__ = ["Columns", "answered", "check_plain", "first_draws", "limits_of", "random_state"]
+__all__ = ["Columns", "answered", "check_plain", "first_draws", "limits_of", "random_state", "work"]
 
 _CRITERIA = {
     "gini": GINI,
@@ -215,3 +215,8 @@ def first_draws(states: Array) -> Array:
     """What a tree with each of these random states starts its own generator with."""
     draws = [np.random.RandomState(state).randint(0, _NEVER) for state in states]
     return np.array(draws, dtype=np.uint64)
+
+
+def work(k: Floats) -> Floats:
+    """Growing a tree on k rows sorts them at every level; a tree of one row costs something too."""
+    return np.asarray(16 + k * np.log2(k + 1))
