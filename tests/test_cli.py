@@ -47,13 +47,15 @@ def test_from_a_table_to_an_answer(tmp_path, adult):
     assert result.exit_code == 0, result.output
     assert "most valuable" in result.stdout
     assert "least valuable" in result.stdout
-    assert "value below zero with 95% confidence" in result.stdout
+    assert "are below zero with 95% confidence" in result.stdout
     assert "missing values in the table are filled in" in result.stderr
     frame = pd.read_csv(out / "values.csv")
-    assert frame.columns.tolist()[:5] == ["id", "value", "stderr", "k_min", "k_max"]
+    assert frame.columns.tolist()[:5] == ["id", "label", "value", "stderr", "k_min"]
     assert len(frame) == 96  # 120 rows less a fifth to test on
     pd.testing.assert_frame_equal(pd.read_parquet(out / "values.parquet"), frame)
-    assert np.array_equal(ds.estimate(ds.load(out)).values, frame["value"])
+    values = ds.estimate(ds.load(out)).to_frame()["value"]
+    assert frame.set_index("id")["value"].sort_index().tolist() == values.sort_index().tolist()
+    assert frame["value"].is_monotonic_decreasing
     info = json.loads((out / "manifest.json").read_text())["info"]
     assert info["target"] == "income"
 
@@ -104,9 +106,28 @@ def test_regression(tmp_path, adult):
     assert "neg_mse of a model trained on nothing" in result.stdout
 
 
+def test_show_writes_files(tmp_path, adult):
+    value(adult, "--draws", 40, "--out", tmp_path / "run")
+    result = call("show", tmp_path / "run", "--m", 5, "--out", tmp_path / "small")
+    assert result.exit_code == 0, result.output
+    frame = pd.read_csv(tmp_path / "small" / "values.csv")
+    assert (frame["k_max"] == 5).all()
+    assert frame["value"].is_monotonic_decreasing
+    assert frame["rank"].tolist() == list(range(1, len(frame) + 1))
+    assert frame["in_bottom_tenth"].sum() == pytest.approx(round(0.1 * len(frame)))
+    assert (frame["in_bottom_tenth"] + frame["in_top_tenth"] <= 1).all()
+    kept = (tmp_path / "run" / "values.csv").read_bytes()
+    again = call("show", tmp_path / "run", "--out", tmp_path / "run")
+    assert again.exit_code == 2
+    assert "name a folder other than the run's" in again.stderr
+    assert (tmp_path / "run" / "values.csv").read_bytes() == kept
+
+
 def test_few_draws_are_said(adult):
-    assert "from 1 draw; the largest standard error is unknown" in value(adult, "--draws", 1).stdout
-    assert "leave the standard errors themselves rough" in value(adult, "--draws", 5).stdout
+    shown = value(adult, "--draws", 5).stdout
+    assert "From 5 draws. The errors are not yet known: sizes" in shown
+    assert "have hardly been drawn" in shown
+    assert " ± " not in shown
 
 
 def test_time_budget(tmp_path, adult):
@@ -210,12 +231,12 @@ def test_version_and_help():
         assert call(command, "--help").exit_code == 0
 
 
-def test_demo(monkeypatch):
-    monkeypatch.setattr("dshapley.cli._DEMO_DRAWS", 4)
+def test_demo():
     result = call("demo")
     assert result.exit_code == 0, result.output
     assert "most valuable" in result.stdout
-    assert "roc_auc" in result.stdout
+    assert "the change of roc_auc when the row is added to 0 to 99 rows drawn" in result.stdout
+    assert "not advice to delete" in result.stdout
 
 
 def bad_tables(folder):
@@ -310,9 +331,12 @@ def test_ctrl_c_keeps_finished_draws_and_says_how_to_go_on(tmp_path, adult):
     )
     wait_for(lambda: out.is_dir() and any((out / "draws").glob("*.npz")))
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers too
-    _, errors = process.communicate(timeout=60)
+    shown, errors = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "repeat the same command to go on" in errors
+    assert "most valuable" in shown
+    assert f"values in {out / 'values.csv'}" in shown.replace("\n", " ")
+    assert (out / "values.csv").exists()
     assert "Traceback" not in errors
     n = len(ds.load(out))
     assert f"{n} draw" in errors

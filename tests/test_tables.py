@@ -189,7 +189,21 @@ def test_text_that_is_nearly_all_different_is_left_out_and_said(table):
     assert not any("note" in text for text in made.notices if text not in said)  # not filled in
     again = prepare(wide, target="bought", task="classification", points=wide.head(7))
     assert again.points.X.shape[1] == plain.database.X.shape[1]
-    assert again.notices[: len(made.notices)] == made.notices
+    assert again.notices == made.notices[:-1]  # the last is of the rows set aside
+
+
+def test_rows_set_aside_for_testing_are_said():
+    """A fifth, or 2,000 of a large table; nothing where other rows are valued or tested on."""
+    small = pd.DataFrame({"x": np.arange(50.0), "y": np.arange(50) % 2})
+    large = pd.DataFrame({"x": np.arange(20_000.0), "y": np.arange(20_000) % 2})
+    for table, rows in ((small, "10"), (large, "2,000")):
+        made = prepare(table, target="y", task="classification")
+        assert made.notices[-1].startswith(f"{rows} rows are set aside to test models on and get")
+        assert len(made.test) == int(rows.replace(",", ""))
+        assert made.test_size == pytest.approx(len(made.test) / len(table))
+    for other in ({"points": small}, {"test": small}):
+        made = prepare(small, target="y", task="classification", **other)
+        assert not any("set aside" in text for text in made.notices)
 
 
 def test_what_is_nearly_all_different_is_counted_on_the_database(table):

@@ -105,6 +105,9 @@ class Bent:
     def accepts_nan(self):
         return False
 
+    def work(self, k):
+        return k
+
 
 @pytest.mark.parametrize(
     ("where", "says"),

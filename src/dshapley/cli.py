@@ -17,7 +17,6 @@ from dshapley.market.commands import add_market
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dshapley.tables import Prepared
     from dshapley.valuation import Valuation
 
 __all__ = ["app", "command"]
@@ -56,7 +55,7 @@ def value(
     table: options.Table,
     target: options.Target,
     test: options.Test = None,
-    test_size: options.TestSize = 0.2,
+    test_size: options.TestSize = None,
     points: options.PointsTable = None,
     id_column: options.Id = None,
     group: options.Group = None,
@@ -76,10 +75,10 @@ def value(
         typer.Option(help="Stop when every value is known to within +- this (95 %)."),
     ] = None,
     time: Annotated[str | None, typer.Option(help="Stop after so long: 90s, 10m, 2h.")] = None,
-    weights: options.Weights = "uniform",
-    stratified: options.Stratified = False,
-    anchor: options.Anchor = False,
-    p: options.Share = 1.0,
+    weights: options.Weights = "auto",
+    stratified: options.Stratified = None,
+    anchor: options.Anchor = None,
+    p: options.Share = None,
     seed: options.Seed = 0,
     jobs: options.Jobs = -1,
     backend: options.Backend = "loky",
@@ -93,20 +92,35 @@ def value(
     """
     asked = locals()
     with for_people():
+        from dshapley.runs import Interrupted
         from dshapley.stopping import stop_rule
 
         check_top(top)
         rule = stop_rule(draws=draws, precision=precision, seconds=options.seconds_of(time))
         question = options.Question.of(asked)
         estimator, prepared = question.prepared(notice)
-        valuation = question.valuation(estimator, prepared, rule)
-        if out is not None:
-            _write_values(valuation, out)
-        _print(valuation, top=top, details=_labels_of(prepared, target))
-        if out is not None:
-            print(f"values in {out / 'values.csv'} and .parquet; see also: dshapley show {out}")
-        else:
-            print("nothing was kept; add --out FOLDER to keep values and draws", file=sys.stderr)
+
+        columns = _MOST_COLUMNS if console().width >= _WIDE else _FEW_COLUMNS
+        shown = None if prepared.rows is None else prepared.rows.iloc[:, :columns]
+
+        def answer(valuation: Valuation) -> None:
+            if out is not None:
+                _write_values(valuation, out)
+            _print(valuation, top=top, details=shown)
+            if out is not None:
+                print(f"values in {out / 'values.csv'} and .parquet; see also: dshapley show {out}")
+            else:
+                print(
+                    "nothing was kept; add --out FOLDER to keep values and draws", file=sys.stderr
+                )
+
+        try:
+            valuation = question.valuation(estimator, prepared, rule)
+        except Interrupted as stop:
+            if stop.valuation is not None:
+                answer(stop.valuation)
+            raise
+        answer(valuation)
 
 
 @app.command()
@@ -114,7 +128,7 @@ def plan(
     table: options.Table,
     target: options.Target,
     test: options.Test = None,
-    test_size: options.TestSize = 0.2,
+    test_size: options.TestSize = None,
     points: options.PointsTable = None,
     id_column: options.Id = None,
     group: options.Group = None,
@@ -128,18 +142,16 @@ def plan(
     preprocess: options.PreprocessIn = "each",
     draws: Annotated[
         int | None,
-        typer.Option(
-            max=options.MOST_DRAWS, help="How many draws to plan from; else 50, or 150 for auto."
-        ),
+        typer.Option(max=options.MOST_DRAWS, help="How many draws to plan from; else 50."),
     ] = None,
     precision: Annotated[
         list[float] | None,
         typer.Option(help="+- this on every value (95 %); may be repeated."),
     ] = None,
-    weights: options.Weights = "uniform",
-    stratified: options.Stratified = False,
-    anchor: options.Anchor = False,
-    p: options.Share = 1.0,
+    weights: options.Weights = "auto",
+    stratified: options.Stratified = None,
+    anchor: options.Anchor = None,
+    p: options.Share = None,
     seed: options.Seed = 0,
     jobs: options.Jobs = -1,
     backend: options.Backend = "loky",
@@ -161,7 +173,7 @@ def plan(
         rules = [Precision(within) for within in precision or []]
         question = options.Question.of(asked)
         estimator, prepared = question.prepared(notice)
-        few = draws or (50 if weights != "auto" else 150)  # a pilot says nothing of what follows it
+        few = draws or _FEW
         valuation = question.valuation(estimator, prepared, stop_rule(draws=few))
         record = valuation.draws
         wanted = [rule.within for rule in rules] or _worth_asking(valuation)
@@ -201,6 +213,9 @@ def show(
     m: Annotated[
         int | None, typer.Option("--m", help="Values for data sets of this size, from 1 to m.")
     ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write values.csv and values.parquet to this folder.")
+    ] = None,
     top: Annotated[int, typer.Option(help="How many rows to show at each end.")] = 10,
 ) -> None:
     """Show the values of a run, finished or not, for its own m or a smaller one."""
@@ -215,7 +230,23 @@ def show(
             raise InputError(
                 f"{folder} holds a run of {draws.about['method']}; show reads {METHOD}"
             )
-        _print(estimate(draws, m=m), top=top)
+        if draws.about.get("p", 1.0) != 1.0:
+            notice(
+                f"these are the {len(draws.ids):,} values that were measured; the predictions of "
+                f"the others are in {folder / 'values.csv'}"
+            )
+        if out is not None and out.resolve() == folder.resolve():
+            raise InputError(
+                f"--out {out}: name a folder other than the run's; its values.csv is what "
+                "dshapley value wrote"
+            )
+        valuation = estimate(draws, m=m)
+        if out is not None:
+            out.mkdir(parents=True, exist_ok=True)
+            _write_values(valuation, out)
+        _print(valuation, top=top)
+        if out is not None:
+            print(f"values in {out / 'values.csv'} and .parquet")
 
 
 @app.command()
@@ -249,8 +280,6 @@ def demo(
                 points=prepared.points,
                 metric="roc_auc",
                 m=_DEMO_M,
-                weights="1/k",
-                draws=_DEMO_DRAWS,
                 store=out,
             )
         columns = ["income", "age", "education", "occupation"]
@@ -259,7 +288,6 @@ def demo(
 
 
 _DEMO_M = 100
-_DEMO_DRAWS = 1000
 
 
 @app.command()
@@ -334,13 +362,6 @@ def _duration(minutes: float) -> str:
     return f"{minutes:.0f} minutes" if minutes < 120 else f"{minutes / 60:.0f} hours"
 
 
-def _labels_of(prepared: Prepared, target: str) -> pd.DataFrame | None:
-    """The target beside each row valued; bundles have none of their own."""
-    import pandas as pd
-
-    return None if prepared.groups is not None else pd.DataFrame({target: prepared.points.y})
-
-
 def _worth_asking(valuation: Valuation) -> list[float]:
     """Precisions to plan for, where none is asked: parts of the values' spread, rounded."""
     noise = (valuation.stderr**2).mean()
@@ -355,11 +376,22 @@ def _print(valuation: Valuation, *, top: int, details: pd.DataFrame | None = Non
 
 
 def _write_values(valuation: Valuation, folder: Path) -> None:
+    from dshapley.findings import class_labels
+
     ranks = valuation.terms is not None and len(valuation) * valuation.n_draws <= _MOST_RANKED
-    frame = valuation.to_frame(ranks=ranks).reset_index()
+    frame = valuation.to_frame(ranks=ranks)
+    labels = class_labels(valuation)
+    if labels is not None:
+        frame.insert(0, "label", labels)
+    frame = frame.sort_values("value", ascending=False, kind="stable").reset_index()
     for name in ("values.csv", "values.parquet"):
         write_table(frame, folder / name)
 
+
+_MOST_COLUMNS, _FEW_COLUMNS, _WIDE = 6, 3, 110
+"""Shown beside each row: the target and the first columns, fewer where the terminal is narrow."""
+_FEW = 50
+"""Draws to plan from."""
 
 _MOST_RANKED = 10**8
 """Marginals held at once for rank intervals, which compare each point with every other."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from dshapley.draws import Draws
 from dshapley.errors import DrawError, InputError, is_whole
+from dshapley.jackknife import widened, width_of
 from dshapley.points import Array, Bundles, Floats, Points, players_of
 from dshapley.potentials import Potential, check_points, describe, seeded
 from dshapley.runs import as_record, gather
@@ -137,7 +138,7 @@ def tmc_draws(
         raise InputError(f"patience = {patience}: it is a number of points, 1 or more")
     check_points(U, points, name="points")
     rows, players = players_of(points)
-    task = _Permutation(U, rows, players, tolerance, patience, seed, float(U(rows)))
+    task = _Permutation(U, rows, players, tolerance, patience, seed, float(_answers(U, rows)[0]))
     identity = {
         "method": "TMC-Shapley",
         "seed": seed,
@@ -149,7 +150,7 @@ def tmc_draws(
     # A permutation has one marginal of every point, at all sizes: one stratum of weight 1.
     return gather(
         task,
-        Draws.none(points, weights=np.ones(1)),
+        widened(Draws.none(points, weights=np.ones(1)), width_of(U)),
         identity=identity,
         until=permutations,
         store=store,
@@ -175,22 +176,27 @@ class _Permutation:
         rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(t,)))
         U = seeded(self.U, int(rng.integers(2**31)))
         order = rng.permutation(len(self.players))
-        gains = np.zeros(len(self.players))
+        gains = np.zeros((len(self.players), width_of(U)))
         where = f"permutation {t} of seed {self.seed}"
         places = np.concatenate([self.players[z] for z in order])
         ends = np.cumsum([len(self.players[z]) for z in order])
         try:
-            before, within = float(U(self.points.take([]))), 0
+            before, within = _answers(U, self.points.take([])), 0
             for end, z in zip(ends, order, strict=True):
-                within = within + 1 if abs(self.whole - before) < self.tolerance else 0
+                within = within + 1 if abs(self.whole - before[0]) < self.tolerance else 0
                 if within >= self.patience:
                     break
-                after = float(U(self.points.take(places[:end])))
+                after = _answers(U, self.points.take(places[:end]))
                 gains[z] = after - before
                 before = after
         except Exception as error:
             raise DrawError(f"{where} failed: {error}") from error
-        return Result(1, as_record(gains, where))
+        return Result(1, as_record(gains.T.ravel(), where))
+
+
+def _answers(U: Potential, S: Points) -> Floats:
+    """What U says of S: a number, or all those of `dshapley.jackknife.Grouped`."""
+    return np.atleast_1d(np.asarray(U(S), dtype=np.float64))
 
 
 def _certain(values: Floats, points: Points | Bundles) -> Valuation:

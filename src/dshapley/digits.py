@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["number"]
+__all__ = ["duration", "number"]
 
 
 def number(value: float, stderr: float) -> tuple[str, str]:
@@ -32,3 +32,16 @@ def number(value: float, stderr: float) -> tuple[str, str]:
     decimals = 1 - size
     shown = (f"{round(x, decimals) + 0.0:.{max(decimals, 0)}f}" for x in (value, stderr))
     return next(shown), next(shown)
+
+
+def duration(seconds: float) -> str:
+    """A time as a person would say it, to two digits.
+
+    >>> duration(0.2), duration(42.3), duration(200), duration(9000), duration(400_000)
+    ('1 second', '42 seconds', '3.3 minutes', '2.5 hours', '4.6 days')
+    """
+    for unit, size in (("day", 86_400), ("hour", 3600), ("minute", 60)):
+        if seconds >= 2 * size:
+            return f"{float(f'{seconds / size:.2g}'):g} {unit}s"
+    whole = max(1, round(seconds))
+    return f"{whole} second{'s' if whole != 1 else ''}"

@@ -16,7 +16,7 @@ import numpy as np
 from dshapley.errors import InputError, nearest
 from dshapley.points import Array, Floats
 
-__all__ = ["METRICS", "Metric", "Output", "as_metric"]
+__all__ = ["METRICS", "Metric", "Output", "as_metric", "range_of"]
 
 Output: TypeAlias = Literal["label", "probability", "score", "decision", "prediction"]
 """What a metric wants of a model for each of the n test rows, stacked over r models:
@@ -135,6 +135,17 @@ METRICS: dict[str, Metric] = {
         Metric("neg_mse", "prediction", neg_mse, "regression"),
     )
 }
+
+
+def range_of(name: object) -> tuple[float, float] | None:
+    """The lowest and the highest score by this metric; None where it is not one of ours.
+
+    >>> range_of("accuracy"), range_of("r2"), range_of("f1_macro")
+    ((0.0, 1.0), (-inf, 1.0), None)
+    """
+    if name not in METRICS:
+        return None
+    return (-np.inf if name == "r2" else 0.0), 1.0
 
 
 def as_metric(metric: str | Metric | Callable[[Array, Array], float]) -> Metric:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dshapley.allocation import gain
-from dshapley.digits import number
+from dshapley.digits import duration, number
+from dshapley.findings import by_class, sentences, warnings_of
 from dshapley.interpolation import Interpolation, Prediction
 from dshapley.market.prices import PriceList
 from dshapley.market.splitting import Splitting
@@ -34,7 +34,6 @@ __all__ = [
 ]
 
 _CONFIDENCE = 0.95
-_FEW = 30
 _LONGEST_CELL = 100
 
 
@@ -74,6 +73,9 @@ def print_valuation(
     else:
         console.print(_table(f"The {top} most valuable", valuation, order[:top], details))
         console.print(_table(f"The {top} least valuable", valuation, order[-top:], details))
+    classes = _class_table(valuation)
+    if classes is not None:
+        console.print(classes)
     for line in _summary(valuation):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
 
@@ -99,7 +101,8 @@ def _table(
             per_row, _ = number(value / size, stderr / size)
             cells += [str(size), per_row]
         if details is not None:
-            cells += [_cut(str(cell)) for cell in details.iloc[i]]
+            # By column: a row of numbers alone would turn whole numbers into fractions.
+            cells += [_cut(str(details[name].iloc[i])) for name in details.columns]
         table.add_row(*map(Text, cells))  # as they are: "[b]" in a table is no markup
     return table
 
@@ -109,21 +112,41 @@ def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST_CELL else f"{text[:_LONGEST_CELL]}..."
 
 
+def _class_table(valuation: Valuation) -> Table | None:
+    """Each class by itself: a class that is rare is worth more, whatever its rows are like."""
+    from rich.table import Table
+    from rich.text import Text
+
+    parts = by_class(valuation)
+    if not parts:
+        return None
+    table = Table(title="Within each class", title_justify="left")
+    below = f"below zero ({_CONFIDENCE:.0%})"
+    for name in ("class", "rows", "mean value", below, "best", "worst"):
+        table.add_column(name, justify="left" if name in ("best", "worst") else "right")
+    error = float(np.mean(valuation.stderr))
+    for part in parts:
+        ids = [
+            ", ".join(str(valuation.ids[i]) for i in places[:_IDS])
+            for places in (part.best, part.worst)
+        ]
+        mean = number(part.mean, error)[0]
+        share = "?" if part.below is None else f"{part.below:,} ({part.below / part.rows:.0%})"
+        cells = (_cut(str(part.label)), f"{part.rows:,}", mean, share, *map(_cut, ids))
+        table.add_row(*map(Text, cells))
+    return table
+
+
+_IDS = 3
+"""Of the best and the worst rows of a class, as many are named."""
+
+
 def _summary(valuation: Valuation) -> list[str]:
-    n = valuation.n_draws
-    worst = float(np.max(valuation.stderr))
-    below = valuation.below_zero(_CONFIDENCE)
-    mean = number(float(valuation.values.mean()), float(np.mean(valuation.stderr)))[0]
     lines = [
-        f"{len(valuation)} values for data sets of size m = {valuation.m}, from {n} "
-        f"draw{'s' if n != 1 else ''}; the largest standard error is "
-        + (f"{worst:.2g}" if math.isfinite(worst) else "unknown"),
-        f"mean value {mean}; value below zero with {_CONFIDENCE:.0%} confidence "
-        f"(each on its own): {below.sum()} of {len(below)} ({below.mean():.1%})",
+        *sentences(valuation),
+        *_below_zero(valuation),
+        *_gains(valuation),
     ]
-    if valuation.draws is not None and n < _FEW:
-        lines.append(f"so few draws (under {_FEW}) leave the standard errors themselves rough")
-    lines += _gains(valuation)
     if "path" in valuation.about:
         fast = valuation.about["path"] == "fast"
         lines.append("marginals on the fast path" if fast else "marginals by refitting")
@@ -132,28 +155,30 @@ def _summary(valuation: Valuation) -> list[str]:
             f"{valuation.about.get('metric')} of a model trained on nothing: "
             f"{valuation.about['empty']:.4g}"
         )
-    return lines
+    return [*lines, *(f"warning: {text}" for text in warnings_of(valuation))]
+
+
+def _below_zero(valuation: Valuation) -> list[str]:
+    if valuation.unseen:
+        return ["Which values are below zero, and which rows are best, is not known yet."]
+    below = valuation.below_zero(_CONFIDENCE)
+    return [
+        f"{len(valuation):,} value{'s' if len(valuation) > 1 else ''}; {below.sum():,} of them "
+        f"({below.mean():.1%}) {'is' if below.sum() == 1 else 'are'} below zero "
+        f"with {_CONFIDENCE:.0%} confidence, each on its own."
+    ]
 
 
 def _gains(valuation: Valuation) -> list[str]:
     """What the ways to draw have saved, and how well the predicted values are."""
     lines = []
-    draws = valuation.draws
-    if draws is not None and valuation.m == draws.m and len(draws) >= _FEW:
-        if draws.pilot is not None:
-            found = gain(draws)
-            anchor = "" if draws.anchor is None else " before the anchor"
-            if found.expected is not None and math.isfinite(found.obtained):
-                lines.append(
-                    f"size weights by a pilot of {draws.pilot.draws} draws: this error was reached "
-                    f"{found.obtained:.2g} times sooner than with uniform sizes "
-                    f"({found.expected:.2g} times expected{anchor})"
-                )
-        if draws.anchor is not None:
-            with_it, without = (estimate(draws, anchor=on).stderr for on in (None, False))
-            if (before := float((without**2).mean())) > 0:
-                saved = 1 - float((with_it**2).mean()) / before
-                lines.append(f"the anchor took away {saved:.0%} of the variance")
+    terms = valuation.terms if valuation.filled is None else valuation.filled.measured.terms
+    if terms is not None and terms.anchored and valuation.m == terms.draws.m:
+        draws = terms.draws
+        with_it, without = (estimate(draws, anchor=on).stderr for on in (None, False))
+        if (before := float((without**2).mean())) > 0:
+            saved = 1 - float((with_it**2).mean()) / before
+            lines.append(f"the anchor took away {saved:.0%} of the variance")
     if valuation.filled is not None:
         n = int(valuation.filled.predicted.sum())
         lines.append(f"{n} of {len(valuation)} values are predictions")
@@ -162,10 +187,12 @@ def _gains(valuation: Valuation) -> list[str]:
 
 
 def _quality(interpolation: Interpolation) -> list[str]:
+    without = f" (about {interpolation.r2_true:.2f} without the noise in them)"
     return [
         f"predicted by {interpolation.name} from {interpolation.n_points} measured rows; on "
-        f"held-out rows R2 {interpolation.r2:.2f} (about {interpolation.r2_true:.2f} without the "
-        f"noise in them), rank correlation {interpolation.rank_correlation:.2f}"
+        f"held-out rows R2 {interpolation.r2:.2f}"
+        f"{without if math.isfinite(interpolation.r2_true) else ''}, rank correlation "
+        f"{interpolation.rank_correlation:.2f}"
     ]
 
 
@@ -183,7 +210,9 @@ def print_prediction(
         table.add_column(name, justify="right", no_wrap=True)
     for i in shown:
         error = float(prediction.stderr[i])
-        ends = " to ".join(number(float(end), error)[0] for end in (low[i], high[i]))
+        ends = "?"
+        if math.isfinite(error):
+            ends = " to ".join(number(float(end), error)[0] for end in (low[i], high[i]))
         table.add_row(str(prediction.ids[i]), *number(float(prediction.values[i]), error), ends)
     console.print(table)
     for line in _quality(interpolation):
@@ -272,19 +301,6 @@ def print_plans(console: Console, plans: Sequence[Plan], *, n_draws: int, n_work
         console.print(line, highlight=False, markup=False, soft_wrap=True)
     line = f"planned from {n_draws} draws; the more, the surer"
     console.print(line, highlight=False, markup=False, soft_wrap=True)
-
-
-def duration(seconds: float) -> str:
-    """A time as a person would say it, to two digits.
-
-    >>> duration(0.2), duration(42.3), duration(200), duration(9000), duration(400_000)
-    ('1 second', '42 seconds', '3.3 minutes', '2.5 hours', '4.6 days')
-    """
-    for unit, size in (("day", 86_400), ("hour", 3600), ("minute", 60)):
-        if seconds >= 2 * size:
-            return f"{float(f'{seconds / size:.2g}'):g} {unit}s"
-    whole = max(1, round(seconds))
-    return f"{whole} second{'s' if whole != 1 else ''}"
 
 
 def _about(n: int) -> str:

@@ -32,6 +32,10 @@ _UNNAMED = re.compile(r"\s*|Unnamed: \d+")  # the second is pandas' name for a c
 _LARGEST = 1e150  # the square of a larger number overflows, and scaling squares numbers
 
 
+_TEST_SHARE, _MOST_TEST_ROWS = 0.2, 2000
+"""Set aside for testing by default. More rows than that cost time and tell little more."""
+
+
 @dataclass(frozen=True, eq=False)
 class Prepared:
     """A table made ready: encoded and scaled as fitted on the database."""
@@ -41,6 +45,10 @@ class Prepared:
     points: Points
     groups: Array | None
     notices: list[str] = field(default_factory=list)
+    rows: pd.DataFrame | None = None
+    """The rows valued as the table has them, the target first; None for bundles."""
+    test_size: float = 0.0
+    """The share of the table that was set aside for testing, where there was no test table."""
 
 
 def read_table(path: str | Path, *, text: Sequence[str | None] = ()) -> pd.DataFrame:
@@ -180,7 +188,7 @@ def prepare(
     target: str,
     task: Task,
     test: pd.DataFrame | None = None,
-    test_size: float = 0.2,
+    test_size: float | None = None,
     points: pd.DataFrame | None = None,
     id_column: str | None = None,
     group_column: str | None = None,
@@ -189,7 +197,8 @@ def prepare(
 ) -> Prepared:
     """The database, the test set and the points to value, from one to three tables.
 
-    Without a test table, `test_size` of the table's rows are set aside for it, stratified for
+    Without a test table, `test_size` of the table's rows (by default a fifth, at most 2,000 rows)
+    are set aside for it, stratified for
     classification. Without a points table, the rows of the database are valued; with one, it alone
     needs the columns of ids and groups. Numbers are
     scaled and text is one-hot encoded, as fitted on the database; missing values are filled in
@@ -230,6 +239,8 @@ def prepare(
     if task == "regression" and not is_number(labels):
         raise InputError(f"the target {target!r} holds text: regression needs numbers")
 
+    if test_size is None:
+        test_size = min(_TEST_SHARE, _MOST_TEST_ROWS / len(table))
     base, held_out = (table, test) if test is not None else _split(
         table, target, test_size=test_size, stratify=task == "classification", seed=seed
     )  # fmt: skip
@@ -241,8 +252,16 @@ def prepare(
         ids = part[id_column] if id_column in part.columns else part.index
         return Points(encode(part), part[target], ids)
 
+    if test is None and points is None:
+        notices.append(
+            f"{len(held_out):,} rows are set aside to test models on and get no value: --test "
+            "TABLE brings others for that"
+        )
     groups = None if group_column is None else names_of(valued[group_column], name="groups")
-    return Prepared(encoded(base), encoded(held_out), encoded(valued), groups, notices)
+    rows = valued[[target, *used]] if groups is None else None
+    return Prepared(
+        encoded(base), encoded(held_out), encoded(valued), groups, notices, rows, test_size
+    )
 
 
 def _split(
