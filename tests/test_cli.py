@@ -67,6 +67,9 @@ def test_the_same_command_goes_on(tmp_path, adult):
     value(adult, "--draws", 25, "--out", straight)
     assert again.exit_code == 0
     assert (out / "values.csv").read_bytes() == (straight / "values.csv").read_bytes()
+    fewer = value(adult, "--draws", 5, "--out", out)
+    assert "holds 25 draws; these values are of the first 5, as asked" in fewer.stderr
+    assert len(ds.load(out)) == 25
     changed = value(adult, "--draws", 25, "--out", out, "--seed", 1)
     assert changed.exit_code == 2
     assert "seed was 0, is 1" in changed.stderr

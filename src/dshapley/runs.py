@@ -240,6 +240,11 @@ def gather(
     finally:
         if folder is not None:
             folder.flush()
+    if folder is not None and len(stored) > len(record):
+        warn(
+            f"{folder.folder} holds {len(stored):,} draws; these values are of the first "
+            f"{len(record):,}, as asked"
+        )
     return record.draws()
 
 

@@ -72,7 +72,7 @@ class Softmax:
         leads = M.leads()
         spread = float(leads @ np.abs(scaled.X).max(axis=0))
         reach = max(spread, float(leads @ np.abs(T).max(axis=0, initial=0.0)))
-        # Without one class S has no optimum of its own, and the gradient is no error.
+        # Without one class S has no optimum of its own, so the gradient does not measure an error.
         away = 0.0 if missing is not None else np.sqrt((gradient * M(gradient[None])[0]).sum())
         away += noise(problem, W, P, misses, spread)
         W = W * space.scale
