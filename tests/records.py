@@ -159,3 +159,49 @@ def record(game, rng, n, weights="1/k", *, balanced=False, anchor=False):
     extra = (rng.integers(M, size=(n, size)) for size in (m, REFERENCES))
     found = columns(game, t, k, index, *(extra if anchor else ()))
     return run.of({**found, "seconds": np.ones(n)})
+
+
+class CrossGame:
+    """Nearest neighbours cross-fitted: each row is tested on the folds that it is not in."""
+
+    def __init__(self, database, folds, *, K=3, m=16):
+        self.Z, self.rows, self.m = database, folds, m
+        self.folds = ds.draws.Folds(int(folds.max()) + 1, folds)
+        self.outside = [np.flatnonzero(folds != f) for f in range(self.folds.n)]
+        self.games = [
+            KnnGame(database.take(folds != f), database.take(folds == f), K=K, m=m)
+            for f in range(self.folds.n)
+        ]
+
+    def values(self, m):
+        """The mean over the folds that a row is not in: known without any draw."""
+        of_folds = np.full((self.folds.n, len(self.Z)), np.nan)
+        for fold, game in enumerate(self.games):
+            of_folds[fold, self.outside[fold]] = game.values(m)
+        return np.nanmean(of_folds, axis=0)
+
+
+def crossed(game, rng, n, weights="auto", *, balanced=True, anchor=True):
+    """A cross-fitted record of n draws, of `CrossGame`."""
+    m, t = game.m, np.arange(n)
+    w = ds.sizes.as_weights(weights, m)
+    n_controls = len(Controls.of(game.Z)) if anchor else None
+    run = ds.Draws.none(
+        game.Z, weights=w, stratified=balanced, controls=n_controls, folds=game.folds
+    )
+    u = (rng.random() + t * GOLDEN) % 1.0 if balanced else rng.random(n)
+    k, tested = quantiles(u, w), game.folds.of_draws(t)
+    found = {"seconds": np.ones(n)}
+    for fold, part in enumerate(game.games):
+        here, M = np.flatnonzero(tested == fold), len(part.X)
+        index = rng.integers(M, size=(len(here), m - 1))
+        extra = [rng.integers(M, size=(len(here), m)), None] if anchor else []
+        for name, column in columns(part, t[here], k[here], index, *extra).items():
+            whole = column
+            if name == "marginals":
+                whole = np.full((len(here), len(game.Z)), np.nan, np.float32)
+                whole[:, game.outside[fold]] = column
+            if name not in found:
+                found[name] = np.empty((n, *whole.shape[1:]), whole.dtype)
+            found[name][here] = whole
+    return run.of(found)

@@ -87,8 +87,8 @@ class Kept:
         X = table[["age", "hours_per_week"]].to_numpy(float)
         self.folder = folder
         valuation = ds.value(
-            X, y, model=LogisticRegression(), test=(X[:40], y[:40]), m=10, draws=40,
-            stratified=True, store=folder / "run",
+            X, y, model=LogisticRegression(), m=10, draws=80, stratified=True,
+            store=folder / "run",
         )  # fmt: skip
         price_list(valuation, rate=10.0, m=[5, 10]).save(folder / "prices")
         table.to_csv(folder / "table.csv", index=False)
@@ -205,12 +205,17 @@ def test_a_pipe_in_the_place_of_a_file_does_not_hang(kept, kind):
 
 def test_parts_that_no_run_has_are_refused_though_they_are_sealed(kept):
     """A maker of false folders can seal them: what is inside is checked all the same."""
-    from dshapley.store import _identity_digest, _read_manifest, _read_sealed, _write_sealed
+    from dshapley.store import (
+        _HEADER,
+        _identity_digest,
+        _read_manifest,
+        _read_sealed,
+        _write_sealed,
+    )
 
     run = kept.folder / "run"
     key = _identity_digest(_read_manifest(run)["identity"])
-    names = ("ids", "rows", "weights", "stratified", "controls")
-    header = _read_sealed(run / "header.npz", key, names)
+    header = _read_sealed(run / "header.npz", key, _HEADER)
     for change in (
         {"weights": header["weights"] * 2},
         {"weights": np.array(["a"] * 10)},
@@ -226,6 +231,11 @@ def test_parts_that_no_run_has_are_refused_though_they_are_sealed(kept):
         {"ids": header["ids"].reshape(-1, 2)},
         {"stratified": np.array("x")},
         {"controls": np.ones(3)},
+        {"n_folds": np.array(1)},
+        {"n_folds": np.array(0)},
+        {"folds": np.zeros(2, np.int64)},
+        {"folds": header["folds"].astype(float)},
+        {"folds": np.full(120, 9)},
     ):
         _write_sealed(run / "header.npz", {**header, **change}, key)
         with pytest.raises(ds.RunFolderError, match="do not fit together"):
@@ -238,6 +248,7 @@ def test_parts_that_no_run_has_are_refused_though_they_are_sealed(kept):
         {"k": columns["k"] + 100},
         {"t": columns["t"][::-1]},
         {"marginals": columns["marginals"].astype(float)},
+        {"marginals": np.nan_to_num(columns["marginals"])},
         {"marginals": columns["marginals"][:, :5]},
         {"seconds": columns["seconds"][:1]},
         {"seconds": columns["seconds"] * np.nan},
@@ -249,7 +260,7 @@ def test_parts_that_no_run_has_are_refused_though_they_are_sealed(kept):
         ):
             ds.load(run)
     _write_sealed(shard, columns, key)
-    assert len(ds.load(run)) == 40
+    assert len(ds.load(run)) == 80
 
 
 def test_parts_that_are_not_arrays(kept):
@@ -270,13 +281,18 @@ def test_parts_that_are_not_arrays(kept):
 
 
 def test_a_sealed_header_that_is_not_this_runs_is_written_anew(tmp_path, database, offered):
-    from dshapley.store import _identity_digest, _read_manifest, _read_sealed, _write_sealed
+    from dshapley.store import (
+        _HEADER,
+        _identity_digest,
+        _read_manifest,
+        _read_sealed,
+        _write_sealed,
+    )
 
     asked = ds.MeanPotential(database), ds.Design(database, m=8), offered
     ds.run(*asked, until=5, store=tmp_path)
     key = _identity_digest(_read_manifest(tmp_path)["identity"])
-    names = ("ids", "rows", "weights", "stratified", "controls")
-    header = _read_sealed(tmp_path / "header.npz", key, names)
+    header = _read_sealed(tmp_path / "header.npz", key, _HEADER)
     _write_sealed(tmp_path / "header.npz", {**header, "rows": header["rows"] + 1}, key)
     with pytest.warns(ds.errors.DShapleyWarning, match="is not this run's; it is written anew"):
         ds.run(*asked, until=6, store=tmp_path)

@@ -11,7 +11,7 @@ from scipy import stats
 
 import dshapley as ds
 from conftest import labelled
-from dshapley import estimation, valuation
+from dshapley import estimation
 from dshapley.estimation import CHAIN_EVERY, terms
 from dshapley.sizes import bands, power
 from records import GOLDEN, REFERENCES, KnnGame, MeanGame, columns, plain_draws, quantiles, record
@@ -62,7 +62,7 @@ def test_a_band_that_few_draws_would_fall_into_is_joined_to_the_next(small):
 def test_bands_hang_on_the_number_of_draws_alone(small):
     """Not on the sizes drawn, which would bias the means within a band."""
     few_ones = replace(small, k=np.where(np.arange(40) < 3, 1, 2))
-    assert [(s.a, s.b) for s in terms(few_ones, stratified=True).strata] == [(1, 2), (2, 4)]
+    assert [(s.a, s.b) for s in terms(few_ones, stratified=True).whole.strata] == [(1, 2), (2, 4)]
 
 
 def test_balanced_by_hand(small):
@@ -293,7 +293,7 @@ def test_what_lies_between_sizes_is_no_error_of_strata():
         gains = [mean[k - 1, np.newaxis] + 0.1 * rng.normal(size=(n, 1)) for k in sizes]
         independent = plain_draws(sizes[0], gains[0], w)
         balanced = plain_draws(sizes[1], gains[1], w, stratified=True)
-        bands_of = [(s.a, s.b) for s in terms(independent, stratified=True).strata]
+        bands_of = [(s.a, s.b) for s in terms(independent, stratified=True).whole.strata]
         found.append(
             [
                 ds.estimate(independent).values[0],
@@ -393,7 +393,7 @@ def test_points_are_estimated_each_by_itself(m, monkeypatch):
     alone = ds.estimate(replace(draws, marginals=draws.marginals[:, 2:3]), m=m)
     np.testing.assert_allclose(alone.values, together.values[2:3], rtol=1e-10)
     np.testing.assert_allclose(alone.stderr, together.stderr[2:3], rtol=1e-8, atol=1e-15)
-    monkeypatch.setattr(valuation, "_BLOCK", 1)
+    monkeypatch.setattr(estimation, "_BLOCK", 1)
     apart = ds.estimate(draws, m=m)
     np.testing.assert_allclose(apart.values, together.values, rtol=1e-10)
     np.testing.assert_allclose(apart.stderr, together.stderr, rtol=1e-8, atol=1e-15)

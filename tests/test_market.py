@@ -692,7 +692,7 @@ def test_ids_are_names_and_stay_as_written(tmp_path):
     table.to_csv(tmp_path / "seller.csv", index=False)
     table.head(20).to_csv(tmp_path / "bought.csv", index=False)
     call("value", tmp_path / "seller.csv", "--target", "income", "--id", "name", "--model",
-         "naive_bayes", "--m", 50, "--draws", 20, "--jobs", 1,
+         "naive_bayes", "--m", 50, "--draws", 60, "--jobs", 1,
          "--out", tmp_path / "run")  # fmt: skip
     call("price", tmp_path / "run", "--rate", 1, "--out", tmp_path / "prices")
     listed = market.load_prices(tmp_path / "prices").at(50)
@@ -729,7 +729,8 @@ def test_splitting_bundles_of_a_run(tmp_path):
     adult_sample().drop(columns="fnlwgt").head(90).assign(
         lot=[f"lot{i % 5}" for i in range(90)]
     ).to_csv(table, index=False)
-    common = ["--target", "income", "--model", "naive_bayes", "--m", 20, "--draws", 20, "--jobs", 1]
+    common = ["--target", "income", "--model", "naive_bayes", "--m", 20, "--draws", 20]
+    common += ["--test-size", 0.2, "--jobs", 1]
     call("value", table, *common, "--group", "lot", "--out", tmp_path / "lots")
     call("value", table, *common, "--out", tmp_path / "other")
     result = call("price", tmp_path / "lots", "--rate", 1, "--split", tmp_path / "other")

@@ -155,7 +155,7 @@ class TestCommandLine:
 
     def test_all_that_saves_draws(self, tmp_path, adult):  # noqa: F811
         out = tmp_path / "run"
-        how = ["--weights", "auto", "--draws", 350, "--out", out]
+        how = ["--weights", "auto", "--draws", 450, "--out", out]
         result = value(adult, *how)
         assert result.exit_code == 0, result.output
         assert "the anchor took away" in result.stdout
@@ -183,7 +183,7 @@ class TestCommandLine:
         assert result.exit_code == 0, result.output
         assert "values are predictions" in result.stdout
         frame = pd.read_csv(out / "values.csv")
-        assert len(frame) == 96
+        assert len(frame) == 120
         again = call("predict", out, adult)
         assert again.exit_code == 0, again.output
         assert json.loads((out / "manifest.json").read_text())["info"]["p"] == 0.5

@@ -39,7 +39,7 @@ def test_folder_holds_the_run(tmp_path, setup):
     assert manifest["identity"]["m"] == 8
     assert manifest["identity"]["database"] == setup[1].database.fingerprint()
     assert {"dshapley", "numpy", "scikit-learn", "python"} <= set(manifest["versions"])
-    assert manifest["format"] == 3
+    assert manifest["format"] == 4
     assert loaded.seconds.tolist() == draws.seconds.tolist()
     assert (loaded.seconds > 0).all()
 
@@ -65,13 +65,13 @@ def test_folder_holds_what_the_anchor_needs(tmp_path, setup, stratified, labels)
     assert a.stderr.tobytes() == b.stderr.tobytes()
 
 
-@pytest.mark.parametrize("number", [1, 2, 4, None, True, "3"])
+@pytest.mark.parametrize("number", [1, 2, 3, 5, None, True, "4"])
 def test_a_folder_of_another_format_is_refused(tmp_path, setup, number):
     """Those of earlier versions among them."""
     ds.run(*setup, until=5, store=tmp_path / "run")
     path = tmp_path / "run" / "manifest.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "format": number}))
-    why = "wrong numbers" if number in (1, 2) and number is not True else "this dshapley reads 3"
+    why = "wrong numbers" if number in (1, 2) and number is not True else "this dshapley reads 4"
     message = rf"has format {number!r}; .*{why}"
     for ask in (
         lambda: ds.load(tmp_path / "run"),

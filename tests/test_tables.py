@@ -179,31 +179,28 @@ def test_text_that_is_nearly_all_different_is_left_out_and_said(table):
     wide = table.assign(name=names, note=pd.Categorical(notes))
     made = prepare(wide, target="bought", task="classification")
     assert made.database.fingerprint() == plain.database.fingerprint()
-    assert made.test.fingerprint() == plain.test.fingerprint()
     said = [text for text in made.notices if "nearly all different" in text]
     known = wide.loc[made.database.ids, "note"].notna().sum()
     assert said == [
-        "text columns whose values are nearly all different are left out: name (160 of 160), "
+        "text columns whose values are nearly all different are left out: name (200 of 200), "
         f"note ({known} of {known})"
     ]
     assert not any("note" in text for text in made.notices if text not in said)  # not filled in
     again = prepare(wide, target="bought", task="classification", points=wide.head(7))
     assert again.points.X.shape[1] == plain.database.X.shape[1]
-    assert again.notices == made.notices[:-1]  # the last is of the rows set aside
+    assert again.notices == made.notices
 
 
 def test_rows_set_aside_for_testing_are_said():
-    """A fifth, or 2,000 of a large table; nothing where other rows are valued or tested on."""
-    small = pd.DataFrame({"x": np.arange(50.0), "y": np.arange(50) % 2})
-    large = pd.DataFrame({"x": np.arange(20_000.0), "y": np.arange(20_000) % 2})
-    for table, rows in ((small, "10"), (large, "2,000")):
-        made = prepare(table, target="y", task="classification")
-        assert made.notices[-1].startswith(f"{rows} rows are set aside to test models on and get")
-        assert len(made.test) == int(rows.replace(",", ""))
-        assert made.test_size == pytest.approx(len(made.test) / len(table))
-    for other in ({"points": small}, {"test": small}):
-        made = prepare(small, target="y", task="classification", **other)
+    """Only where a share is asked for, and the rows set aside would otherwise be valued."""
+    table = pd.DataFrame({"x": np.arange(50.0), "y": np.arange(50) % 2})
+    made = prepare(table, target="y", task="classification", test_size=0.2)
+    assert made.notices[-1].startswith("10 rows are set aside to test models on and get no value")
+    assert len(made.test) == 10
+    for other in ({}, {"points": table, "test_size": 0.2}, {"test": table, "test_size": 0.2}):
+        made = prepare(table, target="y", task="classification", **other)
         assert not any("set aside" in text for text in made.notices)
+    assert prepare(table, target="y", task="classification").test is None
 
 
 def test_what_is_nearly_all_different_is_counted_on_the_database(table):
@@ -221,7 +218,7 @@ def test_what_is_nearly_all_different_is_counted_on_the_database(table):
 
 def test_few_rows_are_no_ground_to_leave_text_out(table):
     few = table.head(24).assign(town=[f"t{i}" for i in range(24)])
-    made = prepare(few, target="bought", task="classification")  # 19 rows in the database
+    made = prepare(few.head(19), target="bought", task="classification")
     assert not any("nearly all different" in text for text in made.notices)
 
 
@@ -362,7 +359,7 @@ def identity(prepared, role):
         return ds.Bundles(prepared.points, prepared.groups).fingerprint()
     if role == "id":
         return prepared.points.ids.tolist()
-    return [part.fingerprint() for part in (prepared.database, prepared.test, prepared.points)]
+    return [part.fingerprint() for part in (prepared.database, prepared.points)]
 
 
 @pytest.mark.parametrize(

@@ -356,7 +356,8 @@ def test_the_error_of_a_difference_from_the_mean():
     """By blocks of points, with what is common to all of them taken out."""
     rng = np.random.default_rng(0)
     influence = 0.1 * rng.normal(size=(50, 6)) + rng.normal(size=(50, 1))
-    found = uncertainty.stderr_of_differences([influence[:, :4], influence[:, 4:]])
+    blocks = [(columns, influence[:, columns]) for columns in (np.arange(4, 6), np.arange(4))]
+    found = uncertainty.stderr_of_differences(blocks, 6)
     apart = influence - influence.mean(axis=1, keepdims=True)
     np.testing.assert_allclose(found, np.sqrt((apart**2).sum(axis=0)))
 

@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dshapley.crossfitting import MOST_TESTED, CrossFitted, cross_fitted
 from dshapley.design import Design
 from dshapley.draws import Draws
 from dshapley.errors import InputError, warn
+from dshapley.folds import set_aside
 from dshapley.learners import Fast
 from dshapley.metrics import Metric
 from dshapley.models import model_from_name
-from dshapley.points import Array, Bundles, Points, as_points
+from dshapley.points import Array, Bundles, Points, as_points, names_of
 from dshapley.potentials import ModelPotential, Way, potential
 from dshapley.preprocessing import Preprocess
 from dshapley.regression import numbers
@@ -40,7 +42,7 @@ def value(
     y: Any = None,
     *,
     model: Any,
-    test: Points | tuple[Any, Any],
+    test: Points | tuple[Any, Any] | float | str = "cross",
     points: Points | tuple[Any, Any] | None = None,
     groups: Any = None,
     metric: str | Metric | Callable[[Array, Array], float] | None = None,
@@ -74,7 +76,11 @@ def value(
         `dshapley.models.MODELS`, such as "logistic" or "forest"; "auto" for logistic regression
         or ridge. Whether it is a classifier then follows from y.
     test
-        Where models are scored: Points or a pair (X, y).
+        Where models are scored: Points or a pair (X, y); or a share of the database, such as 0.2,
+        whose rows are set aside for it and get no value. By default "cross": draws test on each
+        fifth of the database in turn and value the other rows, so that every row gets a value, on
+        rows that are not itself (docs/decisions/0015-cross-fitting.md). The errors then include
+        the spread between the fifths.
     points
         The points to value; by default those of the database. They need not be in it.
     groups
@@ -119,24 +125,45 @@ def value(
     ['value', 'stderr', 'k_min', 'k_max']
     >>> len(valuation), valuation.at(m=5).m
     (3, 5)
+
+    Every row, without other test rows:
+
+    >>> model = LogisticRegression(max_iter=1000)
+    >>> len(value(X[::2], y[::2], model=model, m=20, draws=30))
+    75
     """
     database = as_points(X if isinstance(X, Points) and y is None else (X, y), name="database")
     if isinstance(model, str):
         model = _named_model(model, database)
-    U = potential(model, test=test, metric=metric, empty=empty, min_rows=min_rows, path=path,
-                  preprocess=preprocess, database=database)  # fmt: skip
+    if isinstance(test, int | float | np.number) and not isinstance(test, bool):
+        database, test, groups = _set_aside(database, float(test), points, groups, seed)
     rows = database if points is None else as_points(points, name="points")
     Z = rows if groups is None else Bundles(rows, groups)
+    crossed = isinstance(test, str) and test == "cross"
+    U = potential(
+        model,
+        test=database if crossed else _test_rows(test),
+        metric=metric,
+        empty=empty,
+        min_rows=min_rows,
+        path=path,
+        preprocess=preprocess,
+        database=database,
+    )
     if until is not None and not (draws is None and precision is None and seconds is None):
         raise InputError("give either until= or draws=, precision= and seconds=")
     rule = until if until is not None else stop_rule(
         draws=draws, precision=precision, seconds=seconds
     )  # fmt: skip
     m = default_m(database, U) if m is None else m
-    p = _affordable(Z, U) if p is None else p
+    n_test = min(len(U.test), MOST_TESTED) if crossed else len(U.test)
+    p = _affordable(Z, U, n_test) if p is None else p
     U.check(database, name="database")
     if U.classification:
-        _check_classes(database, U.test, rows)
+        _check_classes(database, None if crossed else U.test, rows)
+    measured = np.ones(len(Z), dtype=bool) if p == 1 else sampled(Z, p, seed)
+    Z_p = rows.take(measured) if p != 1 else Z
+    asked = cross_fitted(U, Z_p, seed=seed) if crossed else U
     balanced = balanced_by_default(weights)
     design = Design(
         database,
@@ -145,21 +172,40 @@ def value(
         seed=seed,
         stratified=balanced if stratified is None else stratified,
         anchor=balanced and _anchor_is_cheap(database, Z) if anchor is None else anchor,
+        folds=asked.rows if isinstance(asked, CrossFitted) else None,
     )
-    measured = np.ones(len(Z), dtype=bool) if p == 1 else sampled(Z, p, seed)
-    Z_p = rows.take(measured) if p != 1 else Z
 
     def answer(record: Draws) -> Valuation:
         valuation = estimate(record, points=Z_p)
         return valuation if p == 1 else completed(valuation, rows, measured)
 
     try:
-        record = run(U, design, Z_p, until=rule, store=store, n_jobs=n_jobs, progress=progress,
+        record = run(asked, design, Z_p, until=rule, store=store, n_jobs=n_jobs, progress=progress,
                      info={**(info or {}), "p": p})  # fmt: skip
     except Interrupted as stop:
         stop.valuation = answer(stop.draws) if len(stop.draws) else None
         raise
     return answer(record)
+
+
+def _test_rows(test: Any) -> Points:
+    """The test rows that were given, or an error that says what may be given."""
+    if not isinstance(test, Points | tuple):
+        raise InputError(f"test = {test!r}: give 'cross', a share of the rows, or test rows (X, y)")
+    return as_points(test, name="test")
+
+
+def _set_aside(
+    database: Points, share: float, points: Any, groups: Any, seed: int
+) -> tuple[Points, Points, Any]:
+    """The database without a share of its rows, these as test rows, the groups that are left."""
+    if database.y is None:
+        raise InputError("database has no labels: give y")
+    stratify = task_of_labels(database.y) == "classification"
+    kept, held_out = set_aside(database.y, share, stratify=stratify, seed=seed)
+    if points is None and groups is not None:
+        groups = names_of(groups, name="groups")[kept]
+    return database.take(kept), database.take(held_out), groups
 
 
 def _anchor_is_cheap(database: Points, Z: Points | Bundles) -> bool:
@@ -199,12 +245,12 @@ def _is_flat(U: ModelPotential) -> bool:
     return bool(many < 2 * one) and isinstance(U.learner, Fast)
 
 
-def _affordable(Z: Points | Bundles, U: ModelPotential) -> float:
+def _affordable(Z: Points | Bundles, U: ModelPotential, n_test: int) -> float:
     """The share of the points to measure: 1, unless they are too many for minutes.
 
     A rule of thumb and no clock, so that the same call measures the same points everywhere.
     """
-    most = max(_LEAST_MEASURED, round(_SCORES / len(U.test))) if _is_flat(U) else _LEAST_MEASURED
+    most = max(_LEAST_MEASURED, round(_SCORES / n_test)) if _is_flat(U) else _LEAST_MEASURED
     if isinstance(Z, Bundles) or len(Z) <= 2 * most:
         return 1.0
     share = float(f"{most / len(Z):.1g}")
@@ -221,7 +267,7 @@ def _named_model(name: str, database: Points) -> Any:
     return model_from_name(name, task_of_labels(database.y))
 
 
-def _check_classes(database: Points, test: Points, rows: Points) -> None:
+def _check_classes(database: Points, test: Points | None, rows: Points) -> None:
     """Refuse a database without anything to learn; warn of labels that it never shows."""
     assert database.y is not None
     known = set(database.y.tolist())
@@ -229,10 +275,10 @@ def _check_classes(database: Points, test: Points, rows: Points) -> None:
     if len(known) == 1:
         raise InputError(f"database: every y is {known.pop()!r}: there is nothing to learn")
     for name, points in (("test set", test), ("points", rows)):
-        labels = set() if points.y is None else set(points.y.tolist())
+        labels = set() if points is None or points.y is None else set(points.y.tolist())
         unseen = sorted(str(label) for label in labels - known)
         some = ", ".join(unseen[:5])
-        if name == "test set" and len(unseen) == len(labels):
+        if name == "test set" and unseen and len(unseen) == len(labels):
             raise InputError(f"test: none of its labels ({some}) is in the database")
         if unseen:
             warn(f"the {name} has labels that the database never shows: {some}")

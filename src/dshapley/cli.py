@@ -265,6 +265,7 @@ def demo(
         prepared = prepare(
             rest, target="income", task="classification", points=offered, test_size=0.5
         )
+        assert prepared.test is not None
         print(
             "Adult census (UCI, CC BY 4.0): who earns more than 50K?\n"
             f"{len(offered)} rows are on offer. What is each worth to a logistic regression\n"
@@ -364,7 +365,7 @@ def _duration(minutes: float) -> str:
 
 def _worth_asking(valuation: Valuation) -> list[float]:
     """Precisions to plan for, where none is asked: parts of the values' spread, rounded."""
-    noise = (valuation.stderr**2).mean()
+    noise = (valuation.of_draws.stderr**2).mean()
     spread = max(valuation.values.var() - noise, noise) ** 0.5
     return [float(f"{part * spread:.0e}") for part in (1, 0.3, 0.1)]
 

@@ -243,6 +243,7 @@ def _one_hot(parts: list[pd.DataFrame], entry: _Entry) -> list[Points]:
         points=heldout if len(heldout) else None,
         drop=entry.drop,
     )
+    assert ready.test is not None
     return [ready.database, ready.test, ready.points if len(heldout) else ready.points.take([])]
 
 

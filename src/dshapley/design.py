@@ -7,7 +7,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from dshapley.draws import NO_FOLD
 from dshapley.errors import InputError, is_whole
 from dshapley.points import Floats, Points
 from dshapley.sizes import as_weights, balanced_by_default
@@ -28,6 +30,8 @@ class Draw:
     k: int
     S: Points
     seed: int
+    fold: int = NO_FOLD
+    """The fold of the database that is tested on, of which S has no row."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +53,9 @@ class Design:
         weights at (shift + t * golden ratio) mod 1, with a random shift. By default for "auto".
     anchor
         Whether a run also keeps what the anchor needs (docs/precision.md). By default for "auto".
+    folds
+        For cross-fitting, the fold of each row of the database, 0 to n - 1: draw t takes its sets
+        from the rows outside fold t mod n (`dshapley.crossfitting`).
 
     Examples
     --------
@@ -63,6 +70,7 @@ class Design:
     seed: int = 0
     stratified: bool | None = None
     anchor: bool | None = None
+    folds: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         if len(self.database) == 0:
@@ -94,15 +102,37 @@ class Design:
             u = (self._shift + t * _GOLDEN) % 1.0
         k = 1 + min(int(np.searchsorted(self._cumulative, u, side="right")), self.m - 1)
         seed = int(rng.integers(2**31))
-        return Draw(t, k, self.database.sample(k - 1, rng), seed)
+        fold = self.fold(t)
+        return Draw(t, k, self._sample(k - 1, fold, rng), seed, fold)
+
+    def fold(self, t: int) -> int:
+        """The fold that draw t tests on; `NO_FOLD` without cross-fitting."""
+        return NO_FOLD if self.folds is None else t % len(self._outside)
+
+    def outside(self, fold: int) -> Points:
+        """The rows of the database that sets are drawn from while this fold is tested on."""
+        return self.database if fold == NO_FOLD else self.database.take(self._outside[fold])
 
     def reference(self, t: int, n: int) -> Points:
         """Further points of the database for draw t: the reference sample of the anchor."""
-        return self.database.sample(n, self._rng(t, _REFERENCE))
+        return self._sample(n, self.fold(t), self._rng(t, _REFERENCE))
 
     def chain(self, t: int) -> Points:
         """Another m points of the database for draw t, whose beginnings are nested sets."""
-        return self.database.sample(self.m, self._rng(t, _CHAIN))
+        return self._sample(self.m, self.fold(t), self._rng(t, _CHAIN))
+
+    def _sample(self, n: int, fold: int, rng: np.random.Generator) -> Points:
+        """Independent rows of the database, of those outside the fold."""
+        if fold == NO_FOLD:
+            return self.database.sample(n, rng)
+        rows = self._outside[fold]
+        return self.database.take(rows[rng.integers(len(rows), size=n)])
+
+    @cached_property
+    def _outside(self) -> list[NDArray[np.intp]]:
+        """Of each fold the places of the rows outside."""
+        assert self.folds is not None
+        return [np.flatnonzero(self.folds != fold) for fold in range(int(self.folds.max()) + 1)]
 
     def _rng(self, *key: int) -> np.random.Generator:
         return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=key))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dshapley.points import Array, Bundles, Floats, Points
 from dshapley.sizes import bands
 
-__all__ = ["Anchor", "Draws"]
+__all__ = ["NO_FOLD", "Anchor", "Draws", "Folds"]
 
 
 _ANCHOR = ("reference", "chain", "controls")
@@ -31,6 +31,31 @@ class Anchor:
     """
     controls: Floats
     """What S's labels say in advance: a column each of `dshapley.controls.Controls`."""
+
+
+NO_FOLD = -1
+"""Of a point that is no row of the database: all draws value it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Folds:
+    """Of a cross-fitted run: draw t tests on fold t mod n, and values the points outside of it."""
+
+    n: int
+    of: NDArray[np.int64]
+    """The fold of each point, or `NO_FOLD`."""
+
+    def of_draws(self, t: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The fold that each of these draws tests on."""
+        return t % self.n
+
+    def valued(self, t: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which draws (rows) value which points (columns)."""
+        return self.of_draws(t)[:, np.newaxis] != self.of
+
+    def points(self, chosen: NDArray[np.bool_]) -> Folds:
+        """The folds of some of the points."""
+        return Folds(self.n, self.of[chosen])
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +81,8 @@ class Draws:
     stratified: bool = False
     """Whether the sizes are a balanced sequence."""
     anchor: Anchor | None = None
+    folds: Folds | None = None
+    """Of a cross-fitted run, which draw valued which points; the other marginals are NaN."""
 
     @staticmethod
     def none(
@@ -64,6 +91,7 @@ class Draws:
         weights: Floats,
         stratified: bool = False,
         controls: int | None = None,
+        folds: Folds | None = None,
         about: Mapping[str, Any] | None = None,
     ) -> Draws:
         """The record of a run that is yet to begin; with so many `controls` it has an anchor."""
@@ -82,6 +110,7 @@ class Draws:
             np.empty(0),
             stratified=stratified,
             anchor=empty,
+            folds=folds,
         )
 
     @property
@@ -107,7 +136,19 @@ class Draws:
             marginals=self.marginals[:, chosen],
             ids=self.ids[chosen],
             rows=self.rows[chosen],
+            folds=None if self.folds is None else self.folds.points(chosen),
         )
+
+    def parts(self) -> list[tuple[NDArray[np.intp], NDArray[np.bool_]]]:
+        """Points that were valued in the same draws, and these: one part but for cross-fitting."""
+        everyone = np.arange(self.marginals.shape[1])
+        if self.folds is None:
+            return [(everyone, np.ones(len(self), dtype=bool))]
+        tested = self.folds.of_draws(self.t)
+        return [
+            (np.flatnonzero(self.folds.of == fold), tested != fold)
+            for fold in np.unique(self.folds.of).tolist()
+        ]
 
     def columns(self) -> dict[str, Array]:
         """What there is of each draw, by name: a row a draw."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
@@ -14,7 +15,7 @@ from dshapley.errors import InputError
 from dshapley.points import Floats
 from dshapley.sizes import bands
 
-__all__ = ["CHAIN_EVERY", "Terms", "terms"]
+__all__ = ["CHAIN_EVERY", "OTHERS", "Block", "Part", "Terms", "terms"]
 
 Index: TypeAlias = NDArray[np.intp]
 
@@ -32,10 +33,14 @@ _LEAST_ANCHORED = 300
 _ALIKE = 2
 """Balanced draws whose sizes are next to each other, taken for draws of one size: as few as tell
 an error, since what differs between their sizes is none and would be counted as one."""
+_ALIKE_FOLDS = 2
+"""For the spread between folds the same, but so many times the folds: each is there a few times."""
 _LEAST_FITTED = 6
 """The fewest draws, or chains, that a coefficient of the anchor is fitted to."""
 _PER_CONTROL = 8
 """So many draws for each further control."""
+_BLOCK = 2**22
+"""Numbers held at once, so that the float64 copy of the marginals stays small."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,19 +59,99 @@ class Stratum:
 
 
 @dataclass(frozen=True, eq=False)
+class Block:
+    """The estimates of some points."""
+
+    columns: Index
+    """Which points."""
+    values: Floats
+    influence: Floats
+    """Of each draw (row) on each value: its square sum is the variance, as far as draws go."""
+    groups: Index
+    """Of each row of the influences, a number: the same for those about one mean; or `OTHERS`."""
+    by_fold: Floats
+    """By how much the draws of each fold (row) move each value; no rows without cross-fitting."""
+
+
+OTHERS = -1
+"""The group of influences that are 0, of draws that did not value these points."""
+
+
+@dataclass(frozen=True, eq=False)
 class Terms:
-    """An estimate as a sum over draws, computed for any columns of the record.
+    """Estimates as sums over draws, computed for some points at a time.
 
     >>> import numpy as np
     >>> gains = np.array([[1.0], [3.0]], dtype=np.float32)
     >>> one = np.ones(1, int)
     >>> draws = Draws(np.arange(2), np.ones(2, int), gains, np.ones(1), one, one)
-    >>> values, influence = terms(draws).block(slice(None))
-    >>> values.tolist(), float(np.sqrt((influence**2).sum()))
+    >>> block = next(terms(draws).blocks())
+    >>> block.values.tolist(), float(np.sqrt((block.influence**2).sum()))
     ([2.0], 1.0)
     """
 
+    parts: tuple[tuple[Index, Part], ...]
+    """Points that were valued in the same draws, and the sum over these."""
+    whole: Part
+    """The sum over all draws: it says which row of an influence is which draw's."""
+
+    @property
+    def draws(self) -> Draws:
+        """The record."""
+        return self.whole.draws
+
+    @property
+    def m(self) -> int:
+        """The data set size that the values are for."""
+        return self.whole.m
+
+    @property
+    def n_draws(self) -> int:
+        """How many draws count."""
+        return self.whole.n_draws
+
+    @property
+    def anchored(self) -> bool:
+        """Whether there are control variates."""
+        return self.parts[0][1].anchored
+
+    @property
+    def groups(self) -> Index:
+        """Of each row of the influences on a sum of values, a number: see `Block.groups`."""
+        return self.whole.groups
+
+    @cached_property
+    def unseen(self) -> tuple[tuple[int, int], ...]:
+        """Ranges of sizes k, ends included, with too few draws to tell their part of the error."""
+        return tuple(sorted({sizes for _, part in self.parts for sizes in part.unseen}))
+
+    def blocks(self) -> Iterator[Block]:
+        """The estimates of all points, of some at a time."""
+        width = max(1, _BLOCK // self.n_draws)
+        for points, part in self.parts:
+            for start in range(0, len(points), width):
+                yield self._block(points[start : start + width], part)
+
+    def _block(self, columns: Index, part: Part) -> Block:
+        values, influence, by_fold = part.block(columns)
+        if part is self.whole:
+            return Block(columns, values, influence, part.groups, by_fold)
+        n_rows = len(self.whole.sources)
+        where = np.empty(2 * len(self.draws), dtype=np.intp)
+        where[self.whole.sources] = np.arange(n_rows)
+        rows = where[part.sources]
+        everyone, groups = np.zeros((n_rows, len(columns))), np.full(n_rows, OTHERS)
+        everyone[rows], groups[rows] = influence, part.groups
+        return Block(columns, values, everyone, groups, by_fold)
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Estimates as sums over some draws, the same for all points."""
+
     draws: Draws
+    chosen: NDArray[np.bool_]
+    """Which draws valued the points."""
     m: int
     strata: tuple[Stratum, ...]
     anchored: bool
@@ -79,6 +164,14 @@ class Terms:
         return sum(len(stratum.rows) for stratum in self.strata)
 
     @cached_property
+    def sources(self) -> Index:
+        """Of each row of the influences its draw; its draw + the number of draws for a chain."""
+        rows = [stratum.rows for stratum in self.strata]
+        if self.referenced:
+            rows += [len(self.draws) + self._chains(half) for half in (False, True)]
+        return np.concatenate(rows)
+
+    @cached_property
     def unseen(self) -> tuple[tuple[int, int], ...]:
         """Ranges of sizes k, ends included, with too few draws to tell their part of the error.
 
@@ -88,7 +181,7 @@ class Terms:
         # A narrow last band is joined to the one before: its sizes are next to alike.
         if len(edges) > 3 and 2 * (edges[-1] - edges[-2]) < edges[-2] - edges[-3]:
             edges = np.delete(edges, -2)
-        k = np.sort(self.draws.k)
+        k = np.sort(self.draws.k[self.chosen])
         seen = np.diff(np.searchsorted(k, edges))
         least = np.where(edges[:-1] == 1, 1, _LEAST_SEEN)
         ranges = zip(edges[:-1].tolist(), (edges[1:] - 1).tolist(), strict=True)
@@ -99,19 +192,18 @@ class Terms:
         """Of each row of the influences, a number: the same for those about one mean."""
         parts = [self._alike(stratum, self._halves(stratum)) for stratum in self.strata]
         if self.referenced:
-            parts += [np.zeros(len(self._steps(half)), dtype=np.intp) for half in (False, True)]
+            parts += [np.zeros(len(self._chains(half)), dtype=np.intp) for half in (False, True)]
         starts = np.cumsum([0, *(part.max(initial=-1) + 1 for part in parts)])
         return np.concatenate([part + start for part, start in zip(parts, starts, strict=False)])
 
-    def block(self, columns: slice) -> tuple[Floats, Floats]:
-        """Values, and the influence of each draw on them: its square sum is the variance.
+    def block(self, columns: Index) -> tuple[Floats, Floats, Floats]:
+        """Values, the influence of each draw on them, and that of the draws of each fold.
 
         A draw's influence is the deviation of its term from its stratum's mean. NaN where a
         single draw gives no idea of it.
         """
         gains = [
-            self.draws.marginals[stratum.rows, columns].astype(np.float64)
-            * stratum.scale[:, np.newaxis]
+            _cells(self.draws.marginals, stratum.rows, columns) * stratum.scale[:, np.newaxis]
             for stratum in self.strata
         ]
         halves = [self._halves(stratum) for stratum in self.strata]
@@ -121,10 +213,34 @@ class Terms:
             _deviations(gain, self._alike(stratum, half))
             for gain, stratum, half in zip(gains, self.strata, halves, strict=True)
         ]
+        chains = np.empty((0, len(columns)))
         if self.referenced:
             known, chains = self._known(beta)
-            return values + known, np.concatenate([*rows, chains])
-        return values, np.concatenate(rows)
+            values = values + known
+            rows.append(chains)
+        return values, np.concatenate(rows), self._by_fold(gains, halves, chains)
+
+    def _by_fold(
+        self, gains: list[Floats], halves: list[NDArray[np.bool_]], chains: Floats
+    ) -> Floats:
+        """Sums of the deviations of each fold's draws; square sums are variances between folds."""
+        folds = self.draws.folds
+        if folds is None:
+            return np.empty((0, gains[0].shape[1]))
+        of = folds.of_draws(self.draws.t)
+        here = np.unique(of[self.chosen])
+        found = np.zeros((folds.n, gains[0].shape[1]))
+        for gain, stratum, half in zip(gains, self.strata, halves, strict=True):
+            # Among draws of about one size, so that which sizes a fold had makes no difference.
+            group = self._alike(stratum, half, _ALIKE_FOLDS * folds.n)
+            apart = _deviations(gain, group, widened=False)
+            for fold in here.tolist():
+                found[fold] += apart[of[stratum.rows] == fold].sum(axis=0)
+        if self.referenced:
+            where = np.concatenate([self._chains(half) for half in (False, True)])
+            for fold in here.tolist():
+                found[fold] += chains[of[where] == fold].sum(axis=0)
+        return found * np.sqrt(len(here) / max(len(here) - 1, 1))
 
     def _centre(self, gains: list[Floats], halves: list[NDArray[np.bool_]]) -> Floats:
         """Subtract the anchor from the gains, in place; the coefficients, by half and band."""
@@ -152,7 +268,7 @@ class Terms:
         fewest = min(int(halves.sum()), int((~halves).sum()))
         return all_of_them[:, : max(1, fewest // _PER_CONTROL)] * stratum.scale[:, np.newaxis]
 
-    def _alike(self, stratum: Stratum, halves: NDArray[np.bool_]) -> Index:
+    def _alike(self, stratum: Stratum, halves: NDArray[np.bool_], at_least: int = _ALIKE) -> Index:
         """A number for each draw, the same for draws whose terms differ by chance alone.
 
         That is a half of the stratum; for balanced sizes a few draws of it with neighbouring
@@ -165,19 +281,19 @@ class Terms:
         for half in (False, True):
             here = np.flatnonzero(halves == half)
             order = here[np.argsort(self.draws.k[stratum.rows[here]], kind="stable")]
-            n_groups = max(len(here) // _ALIKE, 1)
+            n_groups = max(len(here) // at_least, 1)
             found[order] = start + np.arange(len(here)) * n_groups // max(len(here), 1)
             start += n_groups
         return found
 
     def _halves(self, stratum: Stratum) -> NDArray[np.bool_]:
         """Which half each draw is in; all in one where the stratum cannot be anchored."""
-        fold = _fold(self.draws.t[stratum.rows])
-        fewest = min(int(fold.sum()), int((~fold).sum()))
+        half = _half(self.draws.t[stratum.rows])
+        fewest = min(int(half.sum()), int((~half).sum()))
         # No chain has a set where a stratum ends at an m' between two rungs.
         has_rungs = bool((bands(self.draws.m) == stratum.b).any())
         split = self.anchored and fewest >= _LEAST_FITTED and has_rungs
-        return fold if split else np.zeros(len(fold), dtype=bool)
+        return half if split else np.zeros(len(half), dtype=bool)
 
     def _fitted(
         self,
@@ -225,18 +341,23 @@ class Terms:
         apart = min(1.0, len(found) / len(rises))
         return (1 - apart) * found + apart * np.diag(np.diag(found))
 
-    def _steps(self, fold: bool) -> Floats:
+    def _chains(self, half: bool) -> Index:
+        """The draws of one half that have a chain."""
+        assert self.draws.anchor is not None
+        has_one = ~np.isnan(self.draws.anchor.chain[:, 0])
+        return np.flatnonzero(self.chosen & has_one & (_half(self.draws.t) == half))
+
+    def _steps(self, half: bool) -> Floats:
         """What each chain of one half rises in each band of sizes, over m."""
         assert self.draws.anchor is not None
-        chain = self.draws.anchor.chain[_fold(self.draws.t) == fold]
-        return np.diff(chain[~np.isnan(chain[:, 0])], axis=1) / self.m
+        return np.diff(self.draws.anchor.chain[self._chains(half)], axis=1) / self.m
 
     def _known(self, beta: Floats) -> tuple[Floats, Floats]:
         """What the anchor puts back: coefficients (half, band, point) times known means."""
         total, rows = np.zeros(beta.shape[-1]), []
-        for fold in (0, 1):
-            steps = self._steps(bool(fold))
-            put_back = steps @ beta[fold]
+        for half in (0, 1):
+            steps = self._steps(bool(half))
+            put_back = steps @ beta[half]
             total += put_back.mean(axis=0)
             n = len(put_back)
             rows.append((put_back - put_back.mean(axis=0)) / np.sqrt(n * (n - 1)))
@@ -267,16 +388,27 @@ def terms(
         raise InputError(f"m = {m}: this run has values for m from 1 to {draws.m}")
     if anchor and draws.anchor is None:
         raise InputError("this run kept nothing for the anchor: draw with Design(..., anchor=True)")
+    parts = draws.parts()
     if anchor is None:
-        anchor = draws.anchor is not None and len(draws) >= _LEAST_ANCHORED
+        fewest = min(int(chosen.sum()) for _, chosen in parts)
+        anchor = draws.anchor is not None and fewest >= _LEAST_ANCHORED
     stratified = draws.stratified or anchor if stratified is None else stratified
-    strata = _strata(draws, int(m), stratified=stratified)
-    return Terms(draws, int(m), strata, anchor, anchor and _enough_chains(draws))
+
+    def part(chosen: NDArray[np.bool_]) -> Part:
+        strata = _strata(draws, chosen, int(m), stratified=stratified)
+        referenced = anchor and _enough_chains(draws, chosen)
+        return Part(draws, chosen, int(m), strata, anchor, referenced)
+
+    found = tuple((columns, part(chosen)) for columns, chosen in parts)
+    whole = found[0][1] if len(found) == 1 else part(np.ones(len(draws), dtype=bool))
+    return Terms(found, whole)
 
 
-def _strata(draws: Draws, m: int, *, stratified: bool) -> tuple[Stratum, ...]:
-    """The draws with k <= m, by bands of sizes."""
-    rows = np.flatnonzero(draws.k <= m)
+def _strata(
+    draws: Draws, chosen: NDArray[np.bool_], m: int, *, stratified: bool
+) -> tuple[Stratum, ...]:
+    """The chosen draws with k <= m, by bands of sizes."""
+    rows = np.flatnonzero(chosen & (draws.k <= m))
     if not len(rows):
         raise InputError(f"none of the {len(draws)} draws has k <= {m}: draw more")
     weights = draws.weights[:m] / draws.weights[:m].sum()
@@ -309,14 +441,14 @@ def _edges(weights: Floats, n_draws: int, *, balanced: bool) -> NDArray[np.int64
     return np.array(edges)
 
 
-def _enough_chains(draws: Draws) -> bool:
+def _enough_chains(draws: Draws, chosen: NDArray[np.bool_]) -> bool:
     if draws.anchor is None:
         return False
-    fold = _fold(draws.t)[~np.isnan(draws.anchor.chain[:, 0])]
-    return min(int(fold.sum()), int((~fold).sum())) >= _LEAST_FITTED
+    half = _half(draws.t)[chosen & ~np.isnan(draws.anchor.chain[:, 0])]
+    return min(int(half.sum()), int((~half).sum())) >= _LEAST_FITTED
 
 
-def _fold(t: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _half(t: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Which half a draw is in: blocks of draws in turn, each with one chain."""
     return (t // CHAIN_EVERY) % 2 == 1
 
@@ -340,15 +472,26 @@ def _inside(stratum: Stratum, m: int) -> slice:
     return slice(int(first), int(last))
 
 
-def _deviations(gains: Floats, groups: Index) -> Floats:
-    """From the mean of the draws in the same group, so that their square sum is the variance."""
+def _cells(marginals: NDArray[np.float32], rows: Index, columns: Index) -> Floats:
+    """Some rows and columns, in one order in memory, so that sums have the same bits."""
+    first, last = int(columns[0]), int(columns[-1]) + 1
+    if last - first == len(columns):
+        return marginals[rows, first:last].astype(np.float64)
+    return marginals[np.ix_(rows, columns)].astype(np.float64)
+
+
+def _deviations(gains: Floats, groups: Index, *, widened: bool = True) -> Floats:
+    """From the mean of the draws in the same group.
+
+    Widened, so that their square sum is the variance of the sum of the gains.
+    """
     order = np.argsort(groups, kind="stable")
     _, starts, sizes = np.unique(groups[order], return_index=True, return_counts=True)
     means = np.add.reduceat(gains[order], starts, axis=0) / sizes[:, np.newaxis]
-    # A draw by itself says nothing of its error.
-    widened = np.where(sizes > 1, np.sqrt(sizes / np.maximum(sizes - 1, 1)), np.nan)
     found = np.empty_like(gains)
     found[order] = gains[order] - np.repeat(means, sizes, axis=0)
     found[np.abs(found) <= 1e-13 * np.abs(gains)] = 0.0  # draws that are all alike, rounded
-    found[order] *= np.repeat(widened, sizes)[:, np.newaxis]
+    if widened:  # a draw by itself says nothing of its error
+        factor = np.where(sizes > 1, np.sqrt(sizes / np.maximum(sizes - 1, 1)), np.nan)
+        found[order] *= np.repeat(factor, sizes)[:, np.newaxis]
     return found

@@ -96,7 +96,26 @@ def _how_sure(valuation: Valuation) -> list[str]:
         f"From {draws}: reliability {r:.2f} (the share of the variance between values that is not "
         f"noise); the largest standard error is {worst:.2g}."
     )
-    return [line, *_more_time(valuation)]
+    return [line, *_folds(valuation), *_more_time(valuation.of_draws)]
+
+
+def _folds(valuation: Valuation) -> list[str]:
+    """Of cross-fitted values, on which rows they were tested and what these leave open."""
+    record = valuation.draws
+    if record is None or record.folds is None:
+        return []
+    line = (
+        f"Without test rows of their own, rows are tested on each other: a row is valued on the "
+        f"{record.folds.n - 1} of {record.folds.n} parts of the database that it is not in"
+    )
+    alone = valuation.of_draws
+    if valuation.widened == 1.0 or not math.isfinite(alone.reliability):
+        return [f"{line}."]
+    return [
+        f"{line}. How much values differ between the parts is in the errors, which are "
+        f"{valuation.widened:.1f} times those of the draws alone (their reliability: "
+        f"{alone.reliability:.2f}). More test rows would lessen that, more draws would not."
+    ]
 
 
 def _more_time(valuation: Valuation) -> list[str]:
@@ -133,8 +152,16 @@ def _open_order(valuation: Valuation) -> list[str]:
         return []
     return [
         f"the errors leave the order open: {1 - r:.0%} of the differences between values is noise, "
-        "so the best and worst rows shown may be neither; make more draws before you use the order"
+        f"so the best and worst rows shown may be neither; {_remedy(valuation)} before you use the "
+        "order"
     ]
+
+
+def _remedy(valuation: Valuation) -> str:
+    """What would bring the errors down."""
+    if valuation.widened > 1 and valuation.of_draws.reliability >= _OPEN:
+        return "bring more test rows (--test)"
+    return "make more draws"
 
 
 def _skewed(valuation: Valuation) -> list[str]:

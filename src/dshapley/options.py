@@ -26,7 +26,7 @@ Test = Annotated[Path | None, typer.Option(help="A table to test models on.")]
 TestSize = Annotated[
     float | None,
     typer.Option(
-        help="Without --test: the share of rows set aside for it [default: 0.2, to 2,000 rows]."
+        help="A share of the rows to set aside for testing; else each is valued by cross-fitting."
     ),
 ]
 PointsTable = Annotated[
@@ -186,7 +186,7 @@ class Question:
             return value(
                 prepared.database,
                 model=estimator,
-                test=prepared.test,
+                test="cross" if prepared.test is None else prepared.test,
                 points=prepared.points,
                 groups=prepared.groups,
                 metric=self.metric,
@@ -201,19 +201,16 @@ class Question:
                 until=rule,
                 seed=self.seed,
                 store=self.out,
-                info=self.info(
-                    "classification" if is_classifier(estimator) else "regression",
-                    prepared.test_size,
-                ),
+                info=self.info("classification" if is_classifier(estimator) else "regression"),
             )
 
-    def info(self, task: str, test_size: float) -> dict[str, Any]:
+    def info(self, task: str) -> dict[str, Any]:
         """What a run folder keeps of the question, beside what identifies the run."""
         return {
             "table": str(self.table.resolve()),
             "target": self.target,
             "test_table": self.test and str(self.test.resolve()),
-            "test_size": test_size,
+            "test_size": self.test_size,
             "points_table": self.points and str(self.points.resolve()),
             "id": self.id_column,
             "group": self.group,

@@ -78,7 +78,7 @@ def seeded(U: Potential, seed: int) -> Potential:
     return U
 
 
-def check_points(U: Potential, points: Points | Bundles, *, name: str) -> None:
+def check_points(U: object, points: Points | Bundles, *, name: str) -> None:
     """Raise an InputError where U says that it cannot use `points`."""
     if hasattr(U, "check"):
         U.check(points.points if isinstance(points, Bundles) else points, name=name)
@@ -184,6 +184,21 @@ class ModelPotential:
         assert self.test.y is not None
         _check_labels(points.y, self.test.y, name=name, classification=self.classification)
 
+    def check_test(self, test: Points, *, of: Points) -> None:
+        """Raise an InputError where the metric says nothing of these test rows, a part of `of`."""
+        assert test.y is not None
+        assert of.y is not None
+        _check_test(self.metric, test.y, classification=self.classification)
+        n_classes = len(np.unique(of.y)) if self.classification else 1
+        if n_classes == 2 and len(np.unique(test.y)) < 2 and self.metric.name not in _OF_ROWS:
+            raise InputError(f"{self.metric.name} is not defined on a test set of one class")
+        if isinstance(self.metric.score, ScorerScore):
+            _check_scorer(replace(self, test=test))
+
+
+_OF_ROWS = ("accuracy", "log_score", "brier")
+"""Metrics that are means over test rows, whatever their classes."""
+
 
 def potential(
     estimator: Any,
@@ -272,7 +287,8 @@ def potential(
         chosen, test, scored, classification, empty,
         preprocess=preprocess if steps else None, fitted=fitted,
     )  # fmt: skip
-    _check_metric(U.metric, estimator, test.y, classification=classification)
+    _check_metric(U.metric, estimator, classification=classification)
+    _check_test(U.metric, test.y, classification=classification)
     U.check(test, name="test")
     if isinstance(scored.score, ScorerScore):
         _check_scorer(U)
@@ -402,7 +418,7 @@ class MeanPotential:
         return {"potential": "mean estimation", "mean of": self.database.fingerprint()}
 
 
-def describe(U: Potential) -> dict[str, Plain]:
+def describe(U: Any) -> dict[str, Plain]:
     """What identifies U, as plain values to be kept with a run and compared when it goes on.
 
     A plain function is known by its name, its source and what it closes over; an object by its
@@ -475,7 +491,7 @@ def _check_labels(y: Array, test: Array, *, name: str, classification: bool) -> 
         )
 
 
-def _check_metric(metric: Metric, estimator: Any, y: Array, *, classification: bool) -> None:
+def _check_metric(metric: Metric, estimator: Any, *, classification: bool) -> None:
     task = "classification" if classification else "regression"
     kind = type(estimator).__name__
     if metric.task not in (task, "any"):
@@ -490,6 +506,9 @@ def _check_metric(metric: Metric, estimator: Any, y: Array, *, classification: b
         hasattr(estimator, name) for name in ("predict_proba", "decision_function")
     ):
         raise InputError(f"{metric.name} needs scores, which {kind} does not give")
+
+
+def _check_test(metric: Metric, y: Array, *, classification: bool) -> None:
     if metric.output == "score" and len(np.unique(y)) < 2:
         raise InputError(f"{metric.name} is not defined on a test set of one class")
     if not classification and len(np.unique(y)) < 2:

@@ -82,7 +82,7 @@ class _Asked(msgspec.Struct):
     target: str
     test_table: str | None
     points_table: str | None
-    test_size: Annotated[float, msgspec.Meta(gt=0, lt=1)]
+    test_size: Annotated[float, msgspec.Meta(gt=0, lt=1)] | None
     id: str | None
     group: str | None
     drop: list[str]

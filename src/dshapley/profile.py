@@ -221,6 +221,7 @@ def _of_database(draws: Draws, tail: Floats, m: int) -> tuple[float, float]:
         ids=np.arange(1),
         rows=np.ones(1, np.int64),
         anchor=None,
+        folds=None,
     )
     values, profile = _extrapolated(one, m)
     before = float(estimate(one).values[0]) * draws.m
@@ -262,15 +263,21 @@ def _tail(profile: SizeProfile, m: int, larger: int, exponent: float) -> Floats:
 
 
 def _band(draws: Draws, a: int, b: int) -> tuple[Floats, Floats, int]:
-    """Means and standard errors over the draws with a <= k < b, and how many there are."""
-    here = np.flatnonzero((draws.k >= a) & (draws.k < b))
-    w = draws.weights
-    factor = w[a - 1 : b - 1].sum() / (w[draws.k[here] - 1] * (b - a))
-    gains = draws.marginals[here] * factor[:, np.newaxis]
-    n = len(gains)
-    if n < 2:
-        return np.full(gains.shape[1], np.nan), np.full(gains.shape[1], np.nan), n
-    return gains.mean(axis=0), gains.std(axis=0, ddof=1) / np.sqrt(n), n
+    """Means and standard errors over the draws with a <= k < b, and how many there are.
+
+    Of cross-fitted points the fewest that any of them has.
+    """
+    n_points, fewest, w = draws.marginals.shape[1], len(draws), draws.weights
+    means, stderr = np.full(n_points, np.nan), np.full(n_points, np.nan)
+    for columns, chosen in draws.parts():
+        here = np.flatnonzero(chosen & (draws.k >= a) & (draws.k < b))
+        fewest = min(fewest, len(here))
+        if len(here) > 1:
+            factor = w[a - 1 : b - 1].sum() / (w[draws.k[here] - 1] * (b - a))
+            gains = draws.marginals[here][:, columns] * factor[:, np.newaxis]
+            means[columns] = gains.mean(axis=0)
+            stderr[columns] = gains.std(axis=0, ddof=1) / np.sqrt(len(here))
+    return means, stderr, fewest
 
 
 def _power_law(where: list[tuple[int, int]], means: Floats, stderr: Floats) -> tuple[float, Floats]:

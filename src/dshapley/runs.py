@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshapley.controls import Controls
+from dshapley.crossfitting import CrossFitted
 from dshapley.design import Design, Draw
 from dshapley.digits import duration
-from dshapley.draws import Draws
+from dshapley.draws import NO_FOLD, Draws
 from dshapley.errors import DrawError, InputError, warn
 from dshapley.estimation import CHAIN_EVERY
 from dshapley.identity import UNIDENTIFIED
@@ -54,7 +55,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 def run(
-    U: Potential,
+    U: Potential | CrossFitted,
     design: Design,
     Z: Points | Bundles,
     *,
@@ -69,7 +70,8 @@ def run(
     Parameters
     ----------
     U, design, Z
-        The potential, how sets are drawn, and the points (or bundles) to value.
+        The potential or a `CrossFitted` one, how sets are drawn, and the points or bundles to
+        value.
     until
         A number of draws or a stop rule (see `dshapley.stopping`).
     store
@@ -101,17 +103,18 @@ def run(
         "ids": names_digest(Z.ids),
         **about,
     }
-    controls = Controls.of(design.database) if design.anchor else None
+    task = _Marginals.of(U, design, Z)
     begun = Draws.none(
         Z,
         weights=design.weights,
         stratified=bool(design.stratified),
-        controls=None if controls is None else len(controls),
+        controls=task.n_controls,
+        folds=U.folds if isinstance(U, CrossFitted) else None,
     )
     if hasattr(U, "warm_up"):
         U.warm_up(design.database, Z)
     return gather(
-        _Marginals(U, design, Z, controls),
+        task,
         begun,
         identity=identity,
         until=rule,
@@ -129,7 +132,7 @@ def run(
     )
 
 
-def labels_of_test(U: Potential) -> str | None:
+def labels_of_test(U: object) -> str | None:
     """A digest by which the other side of a sale knows its own test rows, however encoded."""
     test = getattr(U, "test", None)
     if not isinstance(test, Points) or test.y is None or len(test) < _SECRET:
@@ -141,45 +144,74 @@ def labels_of_test(U: Potential) -> str | None:
 class _Marginals:
     """The task of one draw."""
 
-    U: Potential
+    U: Potential | CrossFitted
     design: Design
     Z: Points | Bundles
-    controls: Controls | None
-    """For the anchor."""
+    controls: dict[int, Controls]
+    """For the anchor, by fold; none without it."""
+
+    @classmethod
+    def of(cls, U: Potential | CrossFitted, design: Design, Z: Points | Bundles) -> _Marginals:
+        """The task of this run's draws."""
+        if isinstance(U, CrossFitted) != (design.folds is not None):
+            raise InputError("cross-fitting takes both: cross_fitted(U) and Design(..., folds=)")
+        folds = [NO_FOLD] if design.folds is None else np.unique(design.folds).tolist()
+        of_fold = {f: Controls.of(design.outside(f)) for f in folds} if design.anchor else {}
+        return cls(U, design, Z, of_fold)
+
+    @property
+    def n_controls(self) -> int | None:
+        """How many controls each draw has; None without the anchor."""
+        return max(map(len, self.controls.values())) if self.controls else None
 
     def __call__(self, t: int) -> Result:
         draw = self.design.draw(t)
         where = f"draw {t} of seed {self.design.seed} (k = {draw.k}, so |S| = {draw.k - 1})"
         try:
-            U = seeded(self.U, draw.seed)
-            if self.controls is None:
-                return Result(draw.k, as_record(marginals(U, draw.S, self.Z), where))
-            gains, reference = self._with_reference(U, draw)
-            chain = self._chain(t, seeded(self.U, draw.seed ^ 1))
+            return self._result(draw, where)
         except DrawError:
             raise
         except Exception as error:
             raise DrawError(f"{where} failed: {error}") from error
+
+    def _result(self, draw: Draw, where: str) -> Result:
+        Z, valued = self.Z, np.ones(len(self.Z), dtype=bool)
+        if isinstance(self.U, CrossFitted):
+            valued, Z = self.U.outside(self.Z, draw.fold)
+            U: Potential = self.U.on(draw.fold)
+        else:
+            U = self.U
+        found = np.full(len(self.Z), np.nan, dtype=np.float32)
+        V = seeded(U, draw.seed)
+        if not self.controls:
+            found[valued] = as_record(marginals(V, draw.S, Z), where)
+            return Result(draw.k, found)
+        gains, reference = self._with_reference(V, draw, Z)
+        found[valued] = as_record(gains, where)
+        chain = self._chain(draw.t, seeded(U, draw.seed ^ 1))
         if (
             not np.isfinite(reference)
             or np.isinf(chain).any()
             or np.isnan(chain[1:]).any() != (np.isnan(chain[0]))
         ):
             raise DrawError(f"{where} failed: U of a set drawn for the anchor is not a number")
-        controls = self.controls(draw.S.y)
-        return Result(draw.k, as_record(gains, where), reference, chain, controls)
+        controls = np.zeros(self.n_controls or 0)
+        own = self.controls[draw.fold](draw.S.y)
+        controls[: len(own)] = own  # where a fold has all rows of a class there are fewer
+        return Result(draw.k, found, reference, chain, controls)
 
-    def _with_reference(self, U: Potential, draw: Draw) -> tuple[Array, float]:
+    def _with_reference(self, U: Potential, draw: Draw, Z: Points | Bundles) -> tuple[Array, float]:
         """The marginals of Z, and the mean marginal of points of the database, for one S."""
-        if isinstance(self.Z, Points) and self.Z.key == self.design.database.key:
-            gains = marginals(U, draw.S, self.Z)
+        whole = isinstance(self.Z, Points) and self.Z.key == self.design.database.key
+        if whole:
+            gains = marginals(U, draw.S, Z)
             return gains, float(gains.mean())
         R = self.design.reference(draw.t, max(FEWEST_REFERENCES, min(_MOST, len(self.Z) // 20)))
-        if isinstance(self.Z, Bundles):
-            return marginals(U, draw.S, self.Z), float(marginals(U, draw.S, R).mean())
+        if isinstance(Z, Bundles):
+            return marginals(U, draw.S, Z), float(marginals(U, draw.S, R).mean())
         # Together, so that S is trained on once.
-        gains = marginals(U, draw.S, self.Z + R)
-        return gains[: len(self.Z)], float(gains[len(self.Z) :].mean())
+        gains = marginals(U, draw.S, Z + R)
+        return gains[: len(Z)], float(gains[len(Z) :].mean())
 
     def _chain(self, t: int, U: Potential) -> Floats:
         """In every so many draws, U of nested sets of 0, 1, 3, 7, ..., m points."""
@@ -295,7 +327,7 @@ def _fill(
         draws, now = record.draws(), time.monotonic()
         if report is not None and now > next_report and t not in where:
             expected = rule.expected(draws, now - started) if hasattr(rule, "expected") else None
-            report(t + 1, estimate(draws).reliability, expected)
+            report(t + 1, estimate(draws).of_draws.reliability, expected)
             took = time.monotonic() - now
             next_report = now + max(0.25, 20 * took)  # a look reads every marginal
         if rule(draws, now - started):

@@ -82,6 +82,9 @@ class Precision:
     (`dshapley.uncertainty.anytime_quantile`), which holds at every number of draws together.
     Plain intervals do not: a run that stops when they happen to be narrow stops too early too
     often. It holds from `at_least` draws on, in the sense of the central limit theorem.
+
+    Of cross-fitted values this is the error of the draws, which more of them bring down, and not
+    what other test rows would change.
     """
 
     within: float
@@ -106,7 +109,7 @@ class Precision:
 
     def draws_needed(self, draws: Draws) -> int:
         """The same, in whole draws, from so many draws as there are."""
-        found = estimate(draws)
+        found = estimate(draws).of_draws
         if found.unseen:
             raise InputError(f"the error is not known yet: {found.what_is_unseen}")
         error = float(np.max(found.stderr)) * np.sqrt(len(draws))
@@ -120,8 +123,7 @@ class Precision:
         return int(np.ceil(n))
 
     def _reach(self, draws: Draws) -> float:
-        found = estimate(draws)
-        low, high = found.interval(self.confidence, anytime=True)
+        low, high = estimate(draws).of_draws.interval(self.confidence, anytime=True)
         return float(np.max(high - low)) / 2
 
 
@@ -132,7 +134,7 @@ class Settled:
     The reliability is the share of the variance of the values, between points, that is not noise
     (`Valuation.reliability`). The noise is itself an estimate, so its upper 95 % confidence limit
     is used: a run that stops at 0.95 has a squared correlation with the true values of about 0.95
-    or more.
+    or more. Of cross-fitted values these are the true values with these test rows.
     """
 
     reliability: float = 0.95
@@ -145,13 +147,13 @@ class Settled:
     def __call__(self, draws: Draws, seconds: float) -> bool:
         if len(draws) < self.at_least or not _checkpoint(len(draws)):
             return False
-        return estimate(draws).surely_reliable >= self.reliability
+        return estimate(draws).of_draws.surely_reliable >= self.reliability
 
     def expected(self, draws: Draws, seconds: float) -> float | None:
         """How many draws this will take, if the noise falls with their number."""
         if len(draws) < 10:
             return None
-        needed = estimate(draws).draws_for(self.reliability)
+        needed = estimate(draws).of_draws.draws_for(self.reliability)
         return None if needed is None else max(needed, self.at_least)
 
 

@@ -1,7 +1,7 @@
 """The run folder: a manifest, a header and shards of draws. Arrays and JSON, never pickle.
 
     manifest.json        what the run is: every parameter, fingerprints, package versions
-    header.npz           the ids of the points, their row counts, the size weights
+    header.npz           the ids of the points, their row counts and folds, the size weights
     draws/A-B.npz        draws of t from A to B: t, k, marginals, seconds and a digest
 
 Every file is written under a temporary name, flushed to disk and renamed, so that a kill at any
@@ -26,7 +26,7 @@ import msgspec
 import numpy as np
 
 from dshapley.documents import FormatError, Plain, read_document, valid
-from dshapley.draws import Draws
+from dshapley.draws import NO_FOLD, Draws, Folds
 from dshapley.errors import RunFolderError, warn
 from dshapley.files import is_temporary, sweep, write_atomically
 from dshapley.ownership import is_ours, our_code
@@ -35,7 +35,7 @@ from dshapley.sizes import LEAST_WEIGHT
 
 __all__ = ["RunFolder", "is_own", "load"]
 
-_FORMAT = 3
+_FORMAT = 4
 _WRONG_NUMBERS = (1, 2)
 """Formats of versions that could store draws under wrong numbers after losing workers twice."""
 _FLUSH_SECONDS = 1.0
@@ -187,7 +187,7 @@ def is_own(folder: str | Path) -> bool:
     return is_ours(content, manifest.get("made_by", ""))
 
 
-_HEADER = ("ids", "rows", "weights", "stratified", "controls")
+_HEADER = ("ids", "rows", "weights", "stratified", "controls", "n_folds", "folds")
 
 
 def _header(run: Draws) -> dict[str, Array]:
@@ -198,6 +198,8 @@ def _header(run: Draws) -> dict[str, Array]:
         "weights": run.weights,
         "stratified": np.array(run.stratified),
         "controls": np.array(-1 if run.anchor is None else run.anchor.controls.shape[1]),
+        "n_folds": np.array(0 if run.folds is None else run.folds.n),
+        "folds": np.empty(0, np.int64) if run.folds is None else run.folds.of,
     }
 
 
@@ -212,11 +214,24 @@ def _check_header(header: Mapping[str, Array]) -> None:
         and (rows > 0).all()
         and len(weights) > 0
         and _are_weights(weights)
-        and all(header[name].shape == () for name in ("stratified", "controls"))
-        and all(header[name].dtype.kind in "biu" for name in ("stratified", "controls"))
+        and all(header[name].shape == () for name in _NUMBERS)
+        and all(header[name].dtype.kind in "biu" for name in _NUMBERS)
         and -1 <= header["controls"] <= _MOST_CONTROLS
+        and _are_folds(header["folds"], int(header["n_folds"]), len(ids))
     ):
         raise _BadFileError("is damaged (its parts do not fit together)")
+
+
+_NUMBERS = ("stratified", "controls", "n_folds")
+
+
+def _are_folds(folds: Array, n: int, n_points: int) -> bool:
+    """Whether each point has a fold, or none has where there are none."""
+    if folds.dtype != np.int64 or folds.ndim != 1:
+        return False
+    if n == 0:
+        return len(folds) == 0
+    return n >= 2 and len(folds) == n_points and bool(((folds >= NO_FOLD) & (folds < n)).all())
 
 
 def _are_weights(weights: Array) -> bool:
@@ -243,6 +258,7 @@ def _empty(header: Mapping[str, Array], about: Mapping[str, Any]) -> Draws:
         weights=header["weights"],
         stratified=bool(header["stratified"]),
         controls=None if header["controls"] < 0 else int(header["controls"]),
+        folds=Folds(int(header["n_folds"]), header["folds"]) if header["n_folds"] else None,
         about=about,
     )
     return replace(run, rows=header["rows"])
@@ -261,12 +277,20 @@ def _check_shard(shard: Mapping[str, Array], run: Draws) -> None:
         and shard["t"][0] >= 0
         and (shard["k"] >= 1).all()
         and (shard["k"] <= run.m).all()
-        and np.isfinite(shard["marginals"]).all()
+        and _are_marginals(shard["marginals"], shard["t"], run)
         and all(_are_moderate(shard[name]) for name in {"reference", "controls"} & set(shard))
         and ("seconds" not in shard or (shard["seconds"] >= 0).all())
         and ("chain" not in shard or _are_moderate(shard["chain"][~np.isnan(shard["chain"])]))
     ):
         raise _BadFileError("is damaged (it does not fit the run)")
+
+
+def _are_marginals(marginals: Array, t: Array, run: Draws) -> bool:
+    """Whether there is a number for each point that a draw values, and none for the others."""
+    if run.folds is None:
+        return bool(np.isfinite(marginals).all())
+    valued = run.folds.valued(t)
+    return bool(np.isfinite(marginals[valued]).all() and np.isnan(marginals[~valued]).all())
 
 
 def _are_moderate(numbers: Array) -> bool:

@@ -12,6 +12,7 @@ import numpy as np
 
 from dshapley.encoding import NUMERIC_OBJECTS, check_cells, encoder, floats, is_number
 from dshapley.errors import InputError, nearest
+from dshapley.folds import set_aside
 from dshapley.models import Task
 from dshapley.points import Array, Points, kind_of, labels_of, names_of
 from dshapley.targets import check_meant, task_of_labels
@@ -32,23 +33,18 @@ _UNNAMED = re.compile(r"\s*|Unnamed: \d+")  # the second is pandas' name for a c
 _LARGEST = 1e150  # the square of a larger number overflows, and scaling squares numbers
 
 
-_TEST_SHARE, _MOST_TEST_ROWS = 0.2, 2000
-"""Set aside for testing by default. More rows than that cost time and tell little more."""
-
-
 @dataclass(frozen=True, eq=False)
 class Prepared:
     """A table made ready: encoded and scaled as fitted on the database."""
 
     database: Points
-    test: Points
+    test: Points | None
+    """None without a test table or a share set aside: then the database is cross-fitted."""
     points: Points
     groups: Array | None
     notices: list[str] = field(default_factory=list)
     rows: pd.DataFrame | None = None
     """The rows valued as the table has them, the target first; None for bundles."""
-    test_size: float = 0.0
-    """The share of the table that was set aside for testing, where there was no test table."""
 
 
 def read_table(path: str | Path, *, text: Sequence[str | None] = ()) -> pd.DataFrame:
@@ -197,13 +193,12 @@ def prepare(
 ) -> Prepared:
     """The database, the test set and the points to value, from one to three tables.
 
-    Without a test table, `test_size` of the table's rows (by default a fifth, at most 2,000 rows)
-    are set aside for it, stratified for
-    classification. Without a points table, the rows of the database are valued; with one, it alone
-    needs the columns of ids and groups. Numbers are
-    scaled and text is one-hot encoded, as fitted on the database; missing values are filled in
-    with the median, or as a category of their own. Text that is nearly all different, such as
-    names and notes, is left out (`dshapley.encoding.NEAR_UNIQUE`).
+    Without a test table, a share of the table's rows may be set aside for it (`test_size`),
+    stratified for classification; else there is none, for cross-fitting. Without a points table,
+    the rows of the database are valued; with one, it alone needs the columns of ids and groups.
+    Numbers are scaled and text is one-hot encoded, as fitted on the database; missing values are
+    filled in with the median, or as a category of their own. Text that is nearly all different,
+    such as names and notes, is left out (`dshapley.encoding.NEAR_UNIQUE`).
     """
     named = {"table": table, "test table": test, "points table": points}
     tables = {name: part for name, part in named.items() if part is not None}
@@ -239,11 +234,11 @@ def prepare(
     if task == "regression" and not is_number(labels):
         raise InputError(f"the target {target!r} holds text: regression needs numbers")
 
-    if test_size is None:
-        test_size = min(_TEST_SHARE, _MOST_TEST_ROWS / len(table))
-    base, held_out = (table, test) if test is not None else _split(
-        table, target, test_size=test_size, stratify=task == "classification", seed=seed
-    )  # fmt: skip
+    base, held_out = table, test
+    if test is None and test_size is not None:
+        stratify = task == "classification"
+        kept, tested = set_aside(labels.to_numpy(), test_size, stratify=stratify, seed=seed)
+        base, held_out = table.iloc[kept], table.iloc[tested]
     valued = base if points is None else points
     encode, used, notices = encoder(base, features)
     notices += [note for name, part in tables.items() for note in _missing(part, used, name=name)]
@@ -252,37 +247,22 @@ def prepare(
         ids = part[id_column] if id_column in part.columns else part.index
         return Points(encode(part), part[target], ids)
 
-    if test is None and points is None:
+    if test is None and held_out is not None and points is None:
         notices.append(
-            f"{len(held_out):,} rows are set aside to test models on and get no value: --test "
-            "TABLE brings others for that"
+            f"{len(held_out):,} rows are set aside to test models on and get no value: without "
+            "--test-size every row gets one"
         )
     groups = None if group_column is None else names_of(valued[group_column], name="groups")
     rows = valued[[target, *used]] if groups is None else None
+    database = encoded(base)
     return Prepared(
-        encoded(base), encoded(held_out), encoded(valued), groups, notices, rows, test_size
+        database,
+        None if held_out is None else encoded(held_out),
+        database if points is None else encoded(points),
+        groups,
+        notices,
+        rows,
     )
-
-
-def _split(
-    table: pd.DataFrame, target: str, *, test_size: float, stratify: bool, seed: int
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    from sklearn.model_selection import train_test_split
-
-    if seed < 0:
-        raise InputError(f"seed = {seed}: a seed is a whole number, 0 or more")
-    if not 0 < test_size < 1:
-        raise InputError(f"test size {test_size}: give the share of rows to test on, such as 0.2")
-    labels = table[target]
-    # A class with a single row cannot be on both sides; then the split is a plain one.
-    strata = labels if stratify and labels.value_counts().min() > 1 else None
-    try:
-        base, held_out = train_test_split(
-            table, test_size=test_size, stratify=strata, random_state=seed
-        )
-    except ValueError as error:
-        raise InputError(f"the table cannot be split into database and test set: {error}") from None
-    return base.sort_index(), held_out.sort_index()
 
 
 def check_target(table: pd.DataFrame, target: str, *, name: str) -> pd.Series[Any]:

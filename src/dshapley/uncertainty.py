@@ -12,6 +12,7 @@ from dshapley.errors import InputError
 from dshapley.points import Floats
 
 __all__ = [
+    "BetweenFolds",
     "Freedom",
     "anytime_quantile",
     "bonferroni_quantile",
@@ -46,30 +47,32 @@ class Freedom:
     """The degrees of freedom of standard errors, from squared influences (Welch, Satterthwaite).
 
     A variance V that is itself known with the variance W has 2 V^2 / W of them, less two for W
-    being an estimate too. Pooled over the points, whose errors are of the same kind. `groups` says
-    which influences are about the same mean.
+    being an estimate too. Pooled over the points, whose errors are of the same kind.
 
     >>> rng = np.random.default_rng(0)
     >>> normal = rng.normal(size=(50, 400))
-    >>> alike = Freedom(np.zeros(50, dtype=np.intp))
-    >>> alike.add((normal - normal.mean(axis=0)) ** 2)
+    >>> alike = Freedom()
+    >>> alike.add((normal - normal.mean(axis=0)) ** 2, np.zeros(50, dtype=np.intp))
     >>> 45 < alike.found <= 49
     True
     """
 
-    def __init__(self, groups: NDArray[np.intp]) -> None:
-        self._order = np.argsort(groups, kind="stable")
-        _, self._starts, self._sizes = np.unique(
-            groups[self._order], return_index=True, return_counts=True
-        )
+    def __init__(self) -> None:
         self._sum = self._n = 0.0
+        self._most = 1.0
 
-    def add(self, squares: Floats) -> None:
-        """Count these points: a column of squared influences each."""
-        ordered = squares[self._order]
-        sizes = self._sizes[:, np.newaxis]
-        within = np.add.reduceat(ordered, self._starts, axis=0)
-        fourth = np.add.reduceat(ordered**2, self._starts, axis=0)
+    def add(self, squares: Floats, groups: NDArray[np.intp]) -> None:
+        """Count these points: a column of squared influences each.
+
+        `groups` says which influences are about the same mean; below 0 are those that are none.
+        """
+        order = np.argsort(groups, kind="stable")
+        order = order[np.searchsorted(groups[order], 0) :]
+        _, starts, counts = np.unique(groups[order], return_index=True, return_counts=True)
+        self._most = max(self._most, float((counts - 1).sum()))  # of normal influences
+        ordered, sizes = squares[order], counts[:, np.newaxis]
+        within = np.add.reduceat(ordered, starts, axis=0)
+        fourth = np.add.reduceat(ordered**2, starts, axis=0)
         # Few are taken for normal; of many the fourth powers tell, whatever they are.
         normal = 2 * within**2 / (sizes + 1)
         tails = (fourth - within**2 / sizes) * sizes / np.maximum(sizes - 1, 1)
@@ -84,9 +87,51 @@ class Freedom:
         """Of all points counted; infinite where no error was seen at all."""
         if self._n == 0:
             return math.inf
-        most = float(max((self._sizes - 1).sum(), 1))  # of normal influences
         mean = self._sum / self._n
-        return min(max(2 / mean - 2, 1.0), most) if mean > 0 else most
+        return min(max(2 / mean - 2, 1.0), self._most) if mean > 0 else self._most
+
+
+class BetweenFolds:
+    """How much cross-fitted values differ between folds, pooled over the points.
+
+    A point by itself has too few folds to tell. Points are moved together by the test rows of a
+    fold, so that the variance has degrees of freedom as of a few independent points: as many
+    as make the folds' movements as unlike each other as they are.
+
+    >>> rng = np.random.default_rng(0)
+    >>> folds = BetweenFolds()
+    >>> folds.add(rng.normal(size=(5, 1000)))
+    >>> round(folds.variance / 5, 1), folds.freedom > 100
+    (1.0, True)
+    """
+
+    def __init__(self) -> None:
+        self._products: Floats = np.zeros((0, 0))
+        self._n = 0
+
+    def add(self, by_fold: Floats) -> None:
+        """Count these points: a column each of what each fold moves its value by."""
+        if len(by_fold):
+            products = by_fold @ by_fold.T
+            self._products = products + (self._products if self._n else 0.0)
+            self._n += by_fold.shape[1]
+
+    @property
+    def variance(self) -> float:
+        """The mean variance of a value; 0 without folds."""
+        return float(np.trace(self._products)) / max(self._n, 1)
+
+    @property
+    def freedom(self) -> float:
+        """Its degrees of freedom."""
+        q = len(self._products) - 1
+        total = float(np.trace(self._products))
+        if q < 1 or total <= 0:
+            return math.inf
+        # Of q rows of p independent normals, this is (q p + 2) / (q + p + 1) on average.
+        even = total**2 / float((self._products**2).sum())
+        p = (even * (q + 1) - 2) / max(q - even, 1e-3)
+        return q * max(p, 1.0)
 
 
 def student_quantile(p: float, freedom: float) -> float:
@@ -171,12 +216,14 @@ def _widened(quantile: float, freedom: float) -> float:
     return quantile * float(-stdtrit(freedom, float(ndtr(-same)))) / same
 
 
-def stderr_of_differences(influences: Iterable[Floats]) -> Floats:
-    """The standard error of each value's difference from the mean of all."""
+def stderr_of_differences(influences: Iterable[tuple[NDArray[np.intp], Floats]], n: int) -> Floats:
+    """The standard error of each of n values' difference from the mean of all."""
     blocks = list(influences)
-    n = sum(block.shape[1] for block in blocks)
-    common = np.sum([block.sum(axis=1) for block in blocks], axis=0)[:, np.newaxis] / n
-    return np.concatenate([np.sqrt(((block - common) ** 2).sum(axis=0)) for block in blocks])
+    common = np.sum([block.sum(axis=1) for _, block in blocks], axis=0)[:, np.newaxis] / n
+    found = np.empty(n)
+    for columns, block in blocks:
+        found[columns] = np.sqrt(((block - common) ** 2).sum(axis=0))
+    return found
 
 
 def rank_bounds(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from dshapley.estimation import Terms, terms
 from dshapley.interpolation import Interpolation, Prediction, fit, shrunk
 from dshapley.points import Array, Bundles, Floats, Points
 from dshapley.uncertainty import (
+    BetweenFolds,
     Freedom,
     anytime_quantile,
     bonferroni_quantile,
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Filled", "Valuation", "completed", "estimate"]
 
-_BLOCK = 2**22
-"""Numbers held at once, so that the float64 copy of the marginals stays small."""
 _SIMULATED = 16
 """Simulated errors that an interpolation is tried on."""
 
@@ -48,7 +47,7 @@ class Valuation:
     ----------
     values, stderr
         One number a point; `stderr` is NaN where the draws give no idea of the error (see
-        `unseen`).
+        `unseen`). For cross-fitted values the spread between folds is in it (see `widened`).
     m
         The data set size the values are for.
     n_draws
@@ -67,6 +66,9 @@ class Valuation:
     disorder
         The mean squared standard error of a value's difference from the mean of all: what the
         errors have in common, which leaves the order alone, is not in it.
+    widened
+        Of cross-fitted values, by what factor the spread between folds widens the errors that the
+        draws alone would have. More draws bring those down, and only more test rows this factor.
     """
 
     values: Floats
@@ -80,6 +82,9 @@ class Valuation:
     filled: Filled | None = None
     freedom: float = np.inf
     disorder: float = np.nan
+    widened: float = 1.0
+    alone: Valuation | None = field(default=None, repr=False)
+    """Of widened errors, the values with those of the draws alone: see `of_draws`."""
 
     def __len__(self) -> int:
         return len(self.values)
@@ -117,6 +122,14 @@ class Valuation:
             return ""
         some = " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
         return f"sizes {some} have hardly been drawn"
+
+    @property
+    def of_draws(self) -> Valuation:
+        """The same values with the errors of the draws alone, as averages over these test rows."""
+        if self.filled is None:
+            return self if self.alone is None else self.alone
+        assert self.points is not None
+        return completed(self.filled.measured.of_draws, self.points, ~self.filled.predicted)
 
     @property
     def reliability(self) -> float:
@@ -209,20 +222,28 @@ class Valuation:
             return simultaneous_quantile(blocks, confidence, freedom=self.freedom)
         return student_quantile((1 + confidence) / 2, self.freedom)
 
-    def _influences(self) -> Iterator[tuple[slice, Floats]]:
+    def _influences(self) -> Iterator[tuple[NDArray[np.intp], Floats]]:
         """The influence of each draw on some values at a time, and which."""
         if self.filled is not None:
             raise InputError("predicted values have no ranks: ask filled.measured")
         if self.terms is None:
             raise InputError("these values keep no draws, which this needs")
-        yield from ((columns, part) for columns, _, part in _blocks(self.terms))
+        yield from ((b.columns, b.influence * self.widened) for b in self.terms.blocks())
+
+    def influence(self) -> Floats:
+        """The influence of each draw (row) on each value: square sums are variances."""
+        blocks = list(self._influences())
+        found = np.empty((len(blocks[0][1]), len(self)))
+        for columns, part in blocks:
+            found[:, columns] = part
+        return found
 
     def error_of_sum(self) -> tuple[float, float]:
         """The standard error of the sum of all values, and its degrees of freedom."""
         influence = np.sum([part.sum(axis=1) for _, part in self._influences()], axis=0)
         assert self.terms is not None
-        freedom = Freedom(self.terms.groups)
-        freedom.add(influence[:, np.newaxis] ** 2)
+        freedom = Freedom()
+        freedom.add(influence[:, np.newaxis] ** 2, self.terms.groups)
         return float(np.sqrt(influence @ influence)), freedom.found
 
     def below_zero(self, confidence: float = 0.95) -> NDArray[np.bool_]:
@@ -264,7 +285,7 @@ class Valuation:
         check_confidence(confidence)
         if self.unseen:
             return np.ones(len(self), dtype=np.int64), np.full(len(self), len(self), dtype=np.int64)
-        influence = np.concatenate([part for _, part in self._influences()], axis=1)
+        influence = self.influence()
         quantile = bonferroni_quantile(confidence, len(self) - 1, self.freedom)
         return rank_bounds(self.values, influence, quantile)
 
@@ -279,7 +300,7 @@ class Valuation:
             raise InputError(f"share = {share}: give a share of the points, such as 0.1")
         stderr = self.stderr
         if self.terms is not None and not self.unseen:
-            stderr = stderr_of_differences(part for _, part in self._influences())
+            stderr = stderr_of_differences(self._influences(), len(self))
         return top_probability(self.values, stderr, share, seed=seed)
 
     def bottom_probability(self, share: float = 0.1, *, seed: int = 0) -> Floats:
@@ -298,8 +319,7 @@ class Valuation:
             )
         stderr = self.stderr
         if self.unseen:  # what the draws do show serves to weigh the points, and for nothing else
-            parts = [np.sqrt((part**2).sum(axis=0)) for _, part in self._influences()]
-            stderr = np.concatenate(parts)
+            stderr = np.sqrt((self.influence() ** 2).sum(axis=0))
             if not np.isfinite(stderr).all():
                 raise InputError(
                     f"{self.n_draws} draws are too few to predict from: {self.what_is_unseen}"
@@ -411,6 +431,7 @@ def completed(measured: Valuation, points: Points, where: NDArray[np.bool_]) -> 
         filled=filled,
         freedom=measured.freedom,
         disorder=measured.disorder,
+        widened=measured.widened,
     )
 
 
@@ -444,27 +465,37 @@ def estimate(
     how = terms(draws, m=m, stratified=stratified, anchor=anchor)
     n = draws.marginals.shape[1]
     values, stderr = np.empty(n), np.empty(n)
-    freedom, common = Freedom(how.groups), np.zeros(len(how.groups))
-    for columns, found, influence in _blocks(how):
-        values[columns] = found
-        squares = influence**2
-        stderr[columns] = np.sqrt(squares.sum(axis=0))
-        freedom.add(squares)
-        common += influence.sum(axis=1) / n
+    freedom, between, common = Freedom(), BetweenFolds(), np.zeros(len(how.groups))
+    for block in how.blocks():
+        values[block.columns] = block.values
+        squares = block.influence**2
+        stderr[block.columns] = np.sqrt(squares.sum(axis=0))
+        freedom.add(squares, block.groups)
+        between.add(block.by_fold)
+        common += block.influence.sum(axis=1) / n
     disorder = max(float((stderr**2).mean() - common @ common), 0.0)
     if how.unseen:
         stderr[:], disorder = np.nan, np.nan
     rows = points if isinstance(points, Points) else None
-    return Valuation(
+    found = Valuation(
         values, stderr, how.m, how.n_draws, draws.ids, draws.rows, how, rows,
         freedom=freedom.found, disorder=disorder,
     )  # fmt: skip
+    return found if draws.folds is None or how.unseen else _with_spread(found, between)
 
 
-def _blocks(how: Terms) -> Iterator[tuple[slice, Floats, Floats]]:
-    """Values and influences of some columns at a time."""
-    n = how.draws.marginals.shape[1]
-    width = max(1, _BLOCK // how.n_draws)
-    for start in range(0, n, width):
-        columns = slice(start, start + width)
-        yield columns, *how.block(columns)
+def _with_spread(alone: Valuation, between: BetweenFolds) -> Valuation:
+    """The same values, their errors widened by the spread between folds."""
+    within = float((alone.stderr**2).mean())
+    ratio = between.variance / within if within > 0 else 1.0
+    if not ratio > 1:
+        return alone
+    return replace(
+        alone,
+        stderr=alone.stderr * ratio**0.5,
+        disorder=alone.disorder * ratio,
+        # A variance is a product: what the draws say of the point, times what the folds say of all.
+        freedom=1 / (1 / alone.freedom + (1 - 1 / ratio) ** 2 / between.freedom),
+        widened=ratio**0.5,
+        alone=alone,
+    )

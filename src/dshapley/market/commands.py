@@ -159,7 +159,9 @@ def check(
         str | None, typer.Option(help="For bundles: the column that has their ids.")
     ] = None,
     test: options.Test = None,
-    test_size: options.TestSize = 0.2,
+    test_size: Annotated[
+        float, typer.Option(help="Without --test: the share of your rows set aside for it.")
+    ] = 0.2,
     drop: options.Drop = None,
     model: Annotated[str | None, typer.Option(help="The buyer's model; else the list's.")] = None,
     metric: Annotated[str | None, typer.Option(help="How it is scored; else as the list.")] = None,

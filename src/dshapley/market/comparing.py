@@ -83,8 +83,7 @@ def reliability(valuation: Valuation) -> float:
 
 def influence_of_draws(valuation: Valuation) -> Floats:
     """The influence of each draw on each value: (draws, points)."""
-    found: Floats = np.concatenate([part for _, part in valuation._influences()], axis=1)
-    return found
+    return valuation.influence()
 
 
 def halves_correlation(values: Floats, influences: list[Floats]) -> float:

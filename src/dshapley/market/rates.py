@@ -159,7 +159,9 @@ def _together(valuation: Valuation, weights: Floats) -> tuple[float, Floats | No
         return float(np.abs(weights) @ valuation.stderr), None
     blocks = list(valuation._influences())
     total = np.sum([part @ weights[columns] for columns, part in blocks], axis=0)
-    covariance = np.concatenate([total @ part for _, part in blocks])
+    covariance = np.empty(len(valuation))
+    for columns, part in blocks:
+        covariance[columns] = total @ part
     return float(np.sqrt(total @ total)), covariance
 
 
@@ -180,7 +182,7 @@ def _differences(valuation: Valuation) -> float:
     """The error of a value against the others: root mean square, what is common taken out."""
     if valuation.terms is None or len(valuation) < 2:
         return float(np.sqrt((valuation.stderr**2).mean()))
-    apart = stderr_of_differences(part for _, part in valuation._influences())
+    apart = stderr_of_differences(valuation._influences(), len(valuation))
     return float(np.sqrt((apart**2).mean()))
 
 

@@ -138,7 +138,7 @@ def checked(
     id_column: str | None,
     group_column: str | None = None,
     test: Path | None,
-    test_size: float | None,
+    test_size: float,
     drop: Sequence[str],
     model: str | None,
     metric: str | None,
@@ -174,6 +174,7 @@ def checked(
     chosen = metric if metric is not None else terms.get("metric")
     if not is_metric_name(chosen):
         raise InputError(f"the list's metric {chosen!r} is none of ours: name yours with --metric")
+    assert prepared.test is not None
     U = potential(
         estimator,
         test=prepared.test,

@@ -166,7 +166,7 @@ def _same_draws(whole: Valuation, parts: Valuation) -> bool:
 def _errors(whole: Valuation, parts: Valuation, member: Array, joint: bool) -> Floats:
     if whole.terms is None or parts.terms is None:
         return whole.stderr + member @ parts.stderr  # nobody knows what they have in common
-    ours = np.concatenate([part for _, part in whole._influences()], axis=1)
+    ours = whole.influence()
     theirs = np.sum(
         [part @ member[:, columns].T for columns, part in parts._influences()], axis=0
     )  # fmt: skip
