@@ -134,7 +134,7 @@ def test_unseen_test_labels_are_said(database):
         ({"test": (np.zeros((2, 3)), [7, 8])}, "none of its labels"),
         ({"test": (np.zeros((0, 3)), [])}, "test: there are no rows"),
         ({"test": (np.zeros((2, 3)), [1])}, "test: X has 2 rows but y has 1"),
-        ({"test": np.zeros((2, 3))}, "Points or a pair"),
+        ({"test": np.zeros((2, 3))}, "or a pair"),
         ({"points": (np.full((1, 3), np.nan), [1])}, "points has NaN in column 0 and 2 more"),
         ({"points": (np.zeros((1, 2)), [1])}, "points has 2 columns"),
         ({"groups": ["a"]}, "6 points but 1 groups"),

@@ -183,7 +183,8 @@ def value(
         record = run(asked, design, Z_p, until=rule, store=store, n_jobs=n_jobs, progress=progress,
                      info={**(info or {}), "p": p})  # fmt: skip
     except Interrupted as stop:
-        stop.valuation = answer(stop.draws) if len(stop.draws) else None
+        all_valued = all(chosen.any() for _, chosen in stop.draws.parts())
+        stop.valuation = answer(stop.draws) if all_valued else None
         raise
     return answer(record)
 
@@ -191,7 +192,7 @@ def value(
 def _test_rows(test: Any) -> Points:
     """The test rows that were given, or an error that says what may be given."""
     if not isinstance(test, Points | tuple):
-        raise InputError(f"test = {test!r}: give 'cross', a share of the rows, or test rows (X, y)")
+        raise InputError(f"test = {test!r}: give 'cross', a share of the rows, or a pair (X, y)")
     return as_points(test, name="test")
 
 

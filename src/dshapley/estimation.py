@@ -232,7 +232,7 @@ class Part:
         found = np.zeros((folds.n, gains[0].shape[1]))
         for gain, stratum, half in zip(gains, self.strata, halves, strict=True):
             # Among draws of about one size, so that which sizes a fold had makes no difference.
-            group = self._alike(stratum, half, _ALIKE_FOLDS * folds.n)
+            group = self._alike(stratum, half, _ALIKE_FOLDS * folds.n, within_folds=False)
             apart = _deviations(gain, group, widened=False)
             for fold in here.tolist():
                 found[fold] += apart[of[stratum.rows] == fold].sum(axis=0)
@@ -268,19 +268,33 @@ class Part:
         fewest = min(int(halves.sum()), int((~halves).sum()))
         return all_of_them[:, : max(1, fewest // _PER_CONTROL)] * stratum.scale[:, np.newaxis]
 
-    def _alike(self, stratum: Stratum, halves: NDArray[np.bool_], at_least: int = _ALIKE) -> Index:
+    def _alike(
+        self,
+        stratum: Stratum,
+        halves: NDArray[np.bool_],
+        at_least: int = _ALIKE,
+        *,
+        within_folds: bool = True,
+    ) -> Index:
         """A number for each draw, the same for draws whose terms differ by chance alone.
 
-        That is a half of the stratum; for balanced sizes a few draws of it with neighbouring
-        sizes, since then the differences between sizes are no error.
+        Those are the draws of a half of the stratum that test on the same fold; for balanced sizes
+        a few of these with neighbouring sizes. Every fold has its share of the draws, and every
+        size of balanced draws, so what differs between folds and sizes is not an error of draws.
         """
+        folds, t = self.draws.folds, self.draws.t[stratum.rows]
+        of = np.zeros(len(t), dtype=np.int64)
+        if folds is not None and within_folds:
+            of = folds.of_draws(t)
         if not self.draws.stratified:
-            return halves.astype(np.intp)
+            of_half = 2 * of + halves
+            found, sizes = np.unique(of_half, return_inverse=True, return_counts=True)[1:]
+            return found if sizes.min() > 1 else halves.astype(np.intp)
         found = np.empty(len(halves), dtype=np.intp)
         start = 0
         for half in (False, True):
             here = np.flatnonzero(halves == half)
-            order = here[np.argsort(self.draws.k[stratum.rows[here]], kind="stable")]
+            order = here[np.lexsort((self.draws.k[stratum.rows[here]], of[here]))]
             n_groups = max(len(here) // at_least, 1)
             found[order] = start + np.arange(len(here)) * n_groups // max(len(here), 1)
             start += n_groups
@@ -409,6 +423,11 @@ def _strata(
 ) -> tuple[Stratum, ...]:
     """The chosen draws with k <= m, by bands of sizes."""
     rows = np.flatnonzero(chosen & (draws.k <= m))
+    if not chosen.any():
+        raise InputError(
+            f"{len(draws)} draws have not valued every point, since each leaves out the fold that "
+            "it tests on: draw more"
+        )
     if not len(rows):
         raise InputError(f"none of the {len(draws)} draws has k <= {m}: draw more")
     weights = draws.weights[:m] / draws.weights[:m].sum()

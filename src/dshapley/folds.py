@@ -35,9 +35,9 @@ def in_folds(
         np.arange(len(points)) if groups is None else groups, return_inverse=True
     )
     n = min(n_folds, len(names))
-    if n < 2:
+    if n < 3:  # each would be tested on one fold, and the spread between folds not be known
         raise InputError(
-            "cross-fitting needs at least two rows or bundles: bring test rows of your own "
+            "cross-fitting needs at least three rows or bundles: bring test rows of your own "
             "(test=, --test)"
         )
     rng = np.random.default_rng(_checked(seed))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dshapley.draws import Draws
+from dshapley.draws import NO_FOLD, Draws
 from dshapley.errors import InputError
 from dshapley.estimation import Terms, terms
 from dshapley.interpolation import Interpolation, Prediction, fit, shrunk
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Filled", "Valuation", "completed", "estimate"]
 
+_POOLED_DEGREES = 3
+"""How many degrees of freedom the spread between folds of all points counts for, in that of one."""
 _SIMULATED = 16
 """Simulated errors that an interpolation is tried on."""
 
@@ -68,7 +70,8 @@ class Valuation:
         errors have in common, which leaves the order alone, is not in it.
     widened
         Of cross-fitted values, by what factor the spread between folds widens the errors that the
-        draws alone would have. More draws bring those down, and only more test rows this factor.
+        draws alone would have (the root of the mean square). More draws lower the errors of the
+        draws; only more test rows lower the spread.
     """
 
     values: Floats
@@ -228,7 +231,16 @@ class Valuation:
             raise InputError("predicted values have no ranks: ask filled.measured")
         if self.terms is None:
             raise InputError("these values keep no draws, which this needs")
-        yield from ((b.columns, b.influence * self.widened) for b in self.terms.blocks())
+        factors = self._factors
+        yield from ((b.columns, b.influence * factors[b.columns]) for b in self.terms.blocks())
+
+    @property
+    def _factors(self) -> Floats:
+        """By what each error is wider than that of the draws alone."""
+        if self.alone is None:
+            return np.ones(len(self))
+        own = self.alone.stderr
+        return np.divide(self.stderr, own, out=np.ones(len(self)), where=own > 0)
 
     def influence(self) -> Floats:
         """The influence of each draw (row) on each value: square sums are variances."""
@@ -464,7 +476,7 @@ def estimate(
     """
     how = terms(draws, m=m, stratified=stratified, anchor=anchor)
     n = draws.marginals.shape[1]
-    values, stderr = np.empty(n), np.empty(n)
+    values, stderr, spread = np.empty(n), np.empty(n), np.empty(n)
     freedom, between, common = Freedom(), BetweenFolds(), np.zeros(len(how.groups))
     for block in how.blocks():
         values[block.columns] = block.values
@@ -472,6 +484,7 @@ def estimate(
         stderr[block.columns] = np.sqrt(squares.sum(axis=0))
         freedom.add(squares, block.groups)
         between.add(block.by_fold)
+        spread[block.columns] = (block.by_fold**2).sum(axis=0)
         common += block.influence.sum(axis=1) / n
     disorder = max(float((stderr**2).mean() - common @ common), 0.0)
     if how.unseen:
@@ -481,21 +494,34 @@ def estimate(
         values, stderr, how.m, how.n_draws, draws.ids, draws.rows, how, rows,
         freedom=freedom.found, disorder=disorder,
     )  # fmt: skip
-    return found if draws.folds is None or how.unseen else _with_spread(found, between)
+    return found if draws.folds is None or how.unseen else _with_spread(found, spread, between)
 
 
-def _with_spread(alone: Valuation, between: BetweenFolds) -> Valuation:
-    """The same values, their errors widened by the spread between folds."""
-    within = float((alone.stderr**2).mean())
+def _with_spread(alone: Valuation, spread: Floats, between: BetweenFolds) -> Valuation:
+    """The same values, with errors that include the spread between folds.
+
+    A point is in too few folds to tell its own spread, and all points together would hide that
+    some depend on the test rows more than others. So the two variances are averaged.
+    """
+    assert alone.draws is not None
+    assert alone.draws.folds is not None
+    folds = alone.draws.folds
+    own = alone.stderr**2
+    within = float(own.mean())
     ratio = between.variance / within if within > 0 else 1.0
     if not ratio > 1:
         return alone
+    degrees = folds.n - 1 - (folds.of != NO_FOLD)
+    share = degrees / (degrees + _POOLED_DEGREES)
+    variance = np.maximum(own, (1 - share) * ratio * own + share * spread)
+    widened = float(variance.mean()) / within
+    rough = 1 / between.freedom + float((share**2 / np.maximum(degrees, 1)).max())
     return replace(
         alone,
-        stderr=alone.stderr * ratio**0.5,
-        disorder=alone.disorder * ratio,
-        # A variance is a product: what the draws say of the point, times what the folds say of all.
-        freedom=1 / (1 / alone.freedom + (1 - 1 / ratio) ** 2 / between.freedom),
-        widened=ratio**0.5,
+        stderr=np.sqrt(variance),
+        disorder=alone.disorder * widened,
+        # The variance is what the draws tell, times what the folds tell.
+        freedom=1 / (1 / alone.freedom + (1 - 1 / ratio) ** 2 * rough),
+        widened=widened**0.5,
         alone=alone,
     )
