@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import reprlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -35,6 +37,8 @@ _M, _M_DEAR = 1000, 200
 """Data set sizes to value for; the second where a marginal's work grows with the set."""
 _SCORES, _LEAST_MEASURED = 30_000_000, 1000
 """Points times test rows that a draw may score in a second or so; points always measured."""
+_FEWEST_CROSSED = 2
+"""Draws that value every row, each on all folds but one."""
 
 
 def value(
@@ -155,6 +159,11 @@ def value(
     rule = until if until is not None else stop_rule(
         draws=draws, precision=precision, seconds=seconds
     )  # fmt: skip
+    if crossed and (getattr(rule, "limit", None) or _FEWEST_CROSSED) < _FEWEST_CROSSED:
+        raise InputError(
+            f"draws = {draws}: cross-fitting takes at least {_FEWEST_CROSSED} draws, since each "
+            "leaves out the rows that it tests on"
+        )
     m = default_m(database, U) if m is None else m
     n_test = min(len(U.test), MOST_TESTED) if crossed else len(U.test)
     p = _affordable(Z, U, n_test) if p is None else p
@@ -183,8 +192,8 @@ def value(
         record = run(asked, design, Z_p, until=rule, store=store, n_jobs=n_jobs, progress=progress,
                      info={**(info or {}), "p": p})  # fmt: skip
     except Interrupted as stop:
-        all_valued = all(chosen.any() for _, chosen in stop.draws.parts())
-        stop.valuation = answer(stop.draws) if all_valued else None
+        with contextlib.suppress(InputError):  # too few draws for an answer, which is no error here
+            stop.valuation = answer(stop.draws)
         raise
     return answer(record)
 
@@ -192,7 +201,9 @@ def value(
 def _test_rows(test: Any) -> Points:
     """The test rows that were given, or an error that says what may be given."""
     if not isinstance(test, Points | tuple):
-        raise InputError(f"test = {test!r}: give 'cross', a share of the rows, or a pair (X, y)")
+        raise InputError(
+            f"test = {reprlib.repr(test)}: give 'cross', a share of the rows, or a pair (X, y)"
+        )
     return as_points(test, name="test")
 
 

@@ -1,15 +1,17 @@
 """Cross-fitting: every row of the database is valued, on test rows that it is not among.
 
 Draw t tests models on rows of fold t mod n, trains them on rows of the other folds, and values the
-rows of these. A row's value is the mean over the folds that it is not in.
+rows of these. A row's value is the mean over the folds that it is not in. A large fold is tested
+on in parts, one a draw, in turn.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +22,13 @@ from dshapley.folds import N_FOLDS, in_folds
 from dshapley.points import Array, Bundles, Points
 from dshapley.potentials import ModelPotential
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 __all__ = ["MOST_TESTED", "CrossFitted", "cross_fitted"]
 
 MOST_TESTED = 1000
-"""Of the rows of a fold that models are tested on: more take time and tell little."""
+"""Rows that one draw tests on. More take time; all rows of a fold have their turn."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,32 +40,36 @@ class CrossFitted:
     database: Points
     rows: NDArray[np.int64]
     """The fold of each row of the database."""
-    tested: tuple[NDArray[np.intp], ...]
-    """Of each fold the places of its test rows in the database."""
+    parts: tuple[tuple[NDArray[np.intp], ...], ...]
+    """For each fold its parts: the places in the database of rows that are tested on together."""
     folds: Folds
     """Of the points valued."""
 
-    def on(self, fold: int) -> ModelPotential:
-        """U on the test rows of this fold."""
-        found = self._parts.get(fold)
+    def on(self, t: int) -> ModelPotential:
+        """U on the test rows of draw t."""
+        fold, turn = t % self.folds.n, t // self.folds.n
+        part = turn % len(self.parts[fold])
+        found = self._made.get((fold, part))
         if found is None:
-            test = self.database.take(self.tested[fold])
-            test.__dict__["key"] = self.keys[fold]
-            found = self._parts[fold] = replace(self.U, test=test)
+            test = self.database.take(self.parts[fold][part])
+            test.__dict__["key"] = self.keys[fold][part]
+            found = self._made[fold, part] = replace(self.U, test=test)
         return found
 
     @cached_property
-    def keys(self) -> tuple[str, ...]:
-        """What each fold's test rows are known by."""
-        return tuple(self.database.take(places).key for places in self.tested)
+    def keys(self) -> tuple[tuple[str, ...], ...]:
+        """What the test rows of each part are known by."""
+        return tuple(
+            tuple(self.database.take(places).key for places in parts) for parts in self.parts
+        )
 
     @cached_property
-    def _parts(self) -> dict[int, ModelPotential]:
+    def _made(self) -> dict[tuple[int, int], ModelPotential]:
         return {}
 
     def __getstate__(self) -> dict[str, Any]:
         # A worker makes test sets of the database, which it has: they need not travel.
-        return {**self.__dict__, "keys": self.keys, "_parts": {}}
+        return {**self.__dict__, "keys": self.keys, "_made": {}}
 
     def outside(self, Z: Points | Bundles, fold: int) -> tuple[NDArray[np.bool_], Points | Bundles]:
         """Which points a draw of this fold values, and these."""
@@ -75,19 +84,22 @@ class CrossFitted:
         self.U.check(points, name=name)
 
     def warm_up(self, database: Points, Z: Points | Bundles) -> None:
-        """As U does, on the first fold."""
+        """As U does, for the first draw."""
         self.on(0).warm_up(database, Z)
 
     def describe(self) -> dict[str, Any]:
         """As U does; the test set is that of all folds, and U(empty) their mean."""
         digest = hashlib.blake2b(digest_size=12)
-        for part in (*map(str.encode, self.keys), self.rows.tobytes(), self.folds.of.tobytes()):
+        keys = (key.encode() for keys in self.keys for key in keys)
+        for part in (*keys, self.rows.tobytes(), self.folds.of.tobytes()):
             digest.update(part)
-        n_rows = sum(map(len, self.tested))
+        parts = [places for parts in self.parts for places in parts]
+        n_rows = sum(map(len, parts))
+        empty = [self.on(f).empty_value() for f in range(self.folds.n)]
         return {
             **self.on(0).describe(),
             "test": f"{self.folds.n} folds {digest.hexdigest()} ({n_rows} rows)",
-            "empty": float(np.mean([self.on(f).empty_value() for f in range(self.folds.n)])),
+            "empty": float(np.mean(empty)),
         }
 
 
@@ -101,9 +113,9 @@ def cross_fitted(
 ) -> CrossFitted:
     """U on test rows of folds of its test set, which here is the database, to value Z.
 
-    Rows are put into folds by `in_folds`. A point of Z that is a row of the database is in the fold
-    of that row, and so is one that is equal to such a row; others are in none. The rows of a bundle
-    are kept in one fold.
+    Rows are put into folds by `in_folds`. The rows of a bundle are kept in one fold, and so are
+    equal rows, unless these are many (`_equal_rows`). A point of Z that is a row of the database,
+    or equal to one, is in the fold of that row; others are in none.
 
     Parameters
     ----------
@@ -112,7 +124,7 @@ def cross_fitted(
     Z
         The points or bundles that will be valued.
     most
-        Of a fold at most so many rows are tested on, chosen at random.
+        A fold of more rows is tested on in parts of so many at most.
 
     Examples
     --------
@@ -120,29 +132,41 @@ def cross_fitted(
     >>> from dshapley.potentials import potential
     >>> database = Points(np.arange(20.0)[:, np.newaxis], ["a", "b"] * 10)
     >>> cross = cross_fitted(potential(GaussianNB(), test=database), database)
-    >>> np.bincount(cross.folds.of).tolist(), [len(cross.on(f).test) for f in range(5)]
+    >>> np.bincount(cross.folds.of).tolist(), [len(cross.on(t).test) for t in range(5)]
     ([4, 4, 4, 4, 4], [4, 4, 4, 4, 4])
     """
     database = U.test
     places = _places(Z.points if isinstance(Z, Bundles) else Z, database)
-    rows = in_folds(database, _bundles(Z, places, len(database)), n_folds=n_folds, seed=seed)
+    units = _units(Z, places, _equal_rows(database, n_folds))
+    rows = in_folds(database, units, n_folds=n_folds, seed=seed)
     n = int(rows.max()) + 1
     of_rows = np.where(places < 0, NO_FOLD, rows[places])
     of = of_rows if isinstance(Z, Points) else _of_bundles(of_rows, Z)
     rng = np.random.default_rng([seed, n])
-    tested = []
+    parts = []
     for fold in range(n):
         here = np.flatnonzero(rows == fold)
-        some = np.sort(rng.permutation(here)[:most])
-        try:
-            U.check_test(database.take(some), of=database)
-        except InputError as error:
-            raise InputError(
-                f"cross-fitting: fold {fold + 1} of {n}, {len(some)} rows: {error}; bring test "
-                "rows of your own (test=, --test)"
-            ) from None
-        tested.append(some)
-    return CrossFitted(U, database, rows, tuple(tested), Folds(n, of))
+        parts.append(_parts(database, here, math.ceil(len(here) / most), rng))
+        for part in parts[-1]:
+            try:
+                U.check_test(database.take(part), of=database)
+            except InputError as error:
+                raise InputError(
+                    f"cross-fitting: fold {fold + 1} of {n}, {len(part)} rows: {error}; bring "
+                    "test rows of your own (test=, --test)"
+                ) from None
+    return CrossFitted(U, database, rows, tuple(parts), Folds(n, of))
+
+
+def _parts(
+    database: Points, rows: NDArray[np.intp], n: int, rng: np.random.Generator
+) -> tuple[NDArray[np.intp], ...]:
+    """Rows dealt into n parts at random, each label evenly."""
+    order = rng.permutation(rows)
+    if database.y is not None:
+        label = np.unique(database.y, return_inverse=True)[1]
+        order = order[np.argsort(label[order], kind="stable")]
+    return tuple(np.sort(order[part::n]) for part in range(n))
 
 
 def _places(points: Points, database: Points) -> NDArray[np.intp]:
@@ -162,26 +186,58 @@ def _digests(points: Points) -> NDArray[np.uint64]:
     import pandas as pd
 
     frame = pd.DataFrame(points.X)
-    columns: dict[int, Any] = {}
-    for j in range(frame.shape[1]):
-        column = frame.iloc[:, j]
-        is_number = column.dtype.kind in "biuf"
-        columns[j] = column.astype(float if is_number else str).to_numpy()
+    columns = {j: _comparable(frame.iloc[:, j]) for j in range(frame.shape[1])}
     y = np.zeros(len(points)) if points.y is None else points.y
-    columns[-1] = y.astype(float if y.dtype.kind in "biuf" else str).astype(object)
+    columns[-1] = _comparable(pd.Series(y)).astype(object)
     found = pd.util.hash_pandas_object(pd.DataFrame(columns), index=False)
     return np.asarray(found, dtype=np.uint64)
 
 
-def _bundles(Z: Points | Bundles, places: NDArray[np.intp], n: int) -> Array | None:
-    """For each row of the database the bundle it is in, a number; None where there are none."""
+def _comparable(column: pd.Series[Any]) -> Array:
+    """Numbers as floats, whatever holds them; all else as text."""
+    import pandas as pd
+
+    numbers = pd.to_numeric(column.astype(object), errors="coerce").astype(float)
+    if (numbers.isna() == column.isna()).all():
+        return numbers.to_numpy() + 0.0  # -0.0 is 0.0
+    return column.astype(str).to_numpy()
+
+
+_MOST_ALIKE = 4
+"""Of more equal rows each, on average, the data are discrete, and equal rows are no copies."""
+
+
+def _equal_rows(database: Points, n_folds: int) -> NDArray[np.intp]:
+    """For each row a number, the same for equal rows that are to be kept together.
+
+    A copy of a row among the test rows would be answered by heart. But in a table of few distinct
+    rows, equal ones are what the distribution is like, and folds without some would be unlike it.
+    """
+    _, number, counts = np.unique(_digests(database), return_inverse=True, return_counts=True)
+    few_distinct = len(counts) * _MOST_ALIKE < len(database)
+    if few_distinct or counts.max() * 2 * n_folds > len(database):
+        return np.arange(len(database))
+    return number
+
+
+def _units(
+    Z: Points | Bundles, places: NDArray[np.intp], equal: NDArray[np.intp]
+) -> NDArray[np.intp]:
+    """For each row of the database a number, the same for rows that must be in one fold.
+
+    Those are equal rows and the rows of a bundle; also of bundles that have a row in common.
+    """
     if not isinstance(Z, Bundles):
-        return None
-    number = np.unique(Z.groups, return_inverse=True)[1]
+        return equal
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    bundle = np.unique(Z.groups, return_inverse=True)[1]
     inside = places >= 0
-    found = len(Z) + np.arange(n)
-    found[places[inside]] = number[inside]
-    return np.asarray(found)
+    n = int(equal.max()) + 1
+    ends = equal[places[inside]], n + bundle[inside]
+    links = coo_array((np.ones(len(ends[0])), ends), shape=(n + len(Z), n + len(Z)))
+    return np.asarray(connected_components(links, directed=False)[1][equal])
 
 
 def _of_bundles(of_rows: NDArray[np.int64], Z: Bundles) -> NDArray[np.int64]:

@@ -150,6 +150,11 @@ class Draws:
             for fold in np.unique(self.folds.of).tolist()
         ]
 
+    @property
+    def all_valued(self) -> bool:
+        """Whether there are draws, and each point was valued by one."""
+        return all(bool(chosen.any()) for _, chosen in self.parts())
+
     def columns(self) -> dict[str, Array]:
         """What there is of each draw, by name: a row a draw."""
         columns: dict[str, Array] = {"t": self.t, "k": self.k, "marginals": self.marginals}

@@ -423,7 +423,7 @@ def _strata(
 ) -> tuple[Stratum, ...]:
     """The chosen draws with k <= m, by bands of sizes."""
     rows = np.flatnonzero(chosen & (draws.k <= m))
-    if not chosen.any():
+    if len(draws) and not chosen.any():
         raise InputError(
             f"{len(draws)} draws have not valued every point, since each leaves out the fold that "
             "it tests on: draw more"

@@ -1,4 +1,4 @@
-"""Rows divided at random, labels evenly: into folds, or into rows to test on and others."""
+"""Rows divided at random: into folds, or into rows to test on and others."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ __all__ = ["N_FOLDS", "in_folds", "set_aside"]
 N_FOLDS = 5
 _MOST_CLASSES = 20
 """Labels of more distinct values are numbers."""
-_RARE = 4
-"""A class with fewer rows than so many times the folds is dealt out evenly."""
+_EACH = 1
+"""So many rows of each class are put into every fold, if there are enough."""
 
 
 def in_folds(
@@ -22,54 +22,59 @@ def in_folds(
 ) -> NDArray[np.int64]:
     """A fold for each point, at random; folds are about equally large.
 
-    Labels are not made even between the folds, since the spread between folds is to show how much
-    answers depend on which rows they are tested on, and that is hidden where all folds have the
-    same share of each class. Only rare classes are dealt out, so that no fold is without them.
-    Points of one group are kept together.
+    Points of one group are kept together. Every fold gets `_EACH` groups of each class, as far as
+    there are so many. Beyond that labels are not made even between the folds: the spread between
+    folds is to show how much answers depend on which rows they are tested on, and that is hidden
+    where all folds have the same share of each class.
 
     >>> points = Points(np.zeros((10, 1)), ["a", "b"] * 5)
     >>> np.bincount(in_folds(points, seed=1)).tolist()
     [2, 2, 2, 2, 2]
     """
-    names, group = np.unique(
-        np.arange(len(points)) if groups is None else groups, return_inverse=True
-    )
-    n = min(n_folds, len(names))
+    _, first, group, sizes = np.unique(
+        np.arange(len(points)) if groups is None else groups,
+        return_index=True, return_inverse=True, return_counts=True,
+    )  # fmt: skip
+    n = min(n_folds, len(sizes))
+    # Chains of nested sets come every 32 draws and would all test on the same of 2 or 4 folds.
+    n -= 1 - n % 2
     if n < 3:  # each would be tested on one fold, and the spread between folds not be known
         raise InputError(
             "cross-fitting needs at least three rows or bundles: bring test rows of your own "
             "(test=, --test)"
         )
     rng = np.random.default_rng(_checked(seed))
-    if len(names) < len(points):
-        return _whole_groups(group, n, rng)
-    # Each n points in this order go to n different folds: first the rare classes, by label.
-    order = rng.permutation(len(points))
-    label, is_rare = _rare(points, _RARE * n)
-    order = order[np.argsort(np.where(is_rare, label, label.max() + 1)[order], kind="stable")]
-    folds = np.empty(len(points), dtype=np.int64)
-    folds[order] = rng.permutation(n)[np.arange(len(points)) % n]
-    return folds
-
-
-def _rare(points: Points, fewer_than: int) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """A number for each label, and which points have a label that is rare."""
-    y = np.zeros(len(points)) if points.y is None else points.y
-    classes, label, counts = np.unique(y, return_inverse=True, return_counts=True)
-    few_classes = len(classes) <= _MOST_CLASSES or y.dtype.kind not in "biuf"
-    return label, (counts < fewer_than)[label] & few_classes
-
-
-def _whole_groups(group: NDArray[np.intp], n: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """The largest group first, each to the fold that has the fewest points."""
-    sizes = np.bincount(group)
     order = rng.permutation(len(sizes))
-    filled = np.zeros(n, dtype=np.int64)
+    order = order[np.argsort(-sizes[order], kind="stable")]
+    chosen = _dealt(_classes(points)[first[order]], n, rng)
+    filled = np.bincount(chosen[chosen >= 0], sizes[order][chosen >= 0], minlength=n)
+    for place in np.flatnonzero(chosen < 0).tolist():
+        chosen[place] = np.argmin(filled)
+        filled[chosen[place]] += sizes[order[place]]
     fold = np.empty(len(sizes), dtype=np.int64)
-    for g in order[np.argsort(-sizes[order], kind="stable")].tolist():
-        fold[g] = int(np.argmin(filled))
-        filled[fold[g]] += sizes[g]
+    fold[order] = chosen
     return fold[group]
+
+
+def _dealt(classes: NDArray[np.intp], n: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """The fold of the first groups of each class, enough for all folds; -1 for others."""
+    chosen = np.full(len(classes), -1, dtype=np.int64)
+    turn = 0
+    folds = rng.permutation(n)
+    for label in range(int(classes.max()) + 1 if classes.max() > 0 else 0):
+        here = np.flatnonzero(classes == label)[: _EACH * n]
+        chosen[here] = folds[(turn + np.arange(len(here))) % n]
+        turn += len(here)
+    return chosen
+
+
+def _classes(points: Points) -> NDArray[np.intp]:
+    """A number for the class of each point; zeros where labels are numbers, or there are none."""
+    none = np.zeros(len(points), dtype=np.intp)
+    if points.y is None:
+        return none
+    names, label = np.unique(points.y, return_inverse=True)
+    return label if len(names) <= _MOST_CLASSES or points.y.dtype.kind not in "biuf" else none
 
 
 def set_aside(

@@ -159,7 +159,17 @@ def extrapolate(
     law = np.hypot(_OF_TAIL * tail, _OF_LAST * _typical(profile) * (m - draws.m))
     stderr = np.sqrt(variance + (bend**2 + missed**2 + law**2 + of_gain**2) / m**2)
     values = (draws.m * estimate(draws).values + tail) / m
-    return replace(valuation, values=values, stderr=stderr, m=m, terms=None, points=None)
+    alone = replace(
+        valuation, values=values, stderr=stderr, m=m, terms=None, points=None,
+        widened=1.0, alone=None, of_folds=None,
+    )  # fmt: skip
+    if valuation.alone is None:
+        return alone
+    # The folds are taken to move values as much as at the run's m, where they are larger.
+    beyond = valuation.stderr**2 - valuation.alone.stderr**2
+    both = np.sqrt(stderr**2 + beyond)
+    widened = float(np.sqrt((both**2).mean() / (stderr**2).mean()))
+    return replace(alone, stderr=both, widened=widened, alone=alone)
 
 
 def measured_gain(

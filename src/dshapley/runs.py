@@ -178,7 +178,7 @@ class _Marginals:
         Z, valued = self.Z, np.ones(len(self.Z), dtype=bool)
         if isinstance(self.U, CrossFitted):
             valued, Z = self.U.outside(self.Z, draw.fold)
-            U: Potential = self.U.on(draw.fold)
+            U: Potential = self.U.on(draw.t)
         else:
             U = self.U
         found = np.full(len(self.Z), np.nan, dtype=np.float32)
@@ -294,6 +294,19 @@ def _check_identity(identity: Mapping[str, Any]) -> None:
             )
 
 
+def _reliability(draws: Draws) -> float:
+    """Of the values so far; NaN while there are points that no draw has valued."""
+    return estimate(draws).of_draws.reliability if draws.all_valued else np.nan
+
+
+def _expected(rule: StopRule, draws: Draws, seconds: float) -> float | None:
+    """The number of draws that the rule foresees, if it does."""
+    if not draws.all_valued or not hasattr(rule, "expected"):
+        return None
+    found: float | None = rule.expected(draws, seconds)
+    return found
+
+
 def _fill(
     record: _Record,
     stored: Draws,
@@ -326,8 +339,8 @@ def _fill(
             folder.add(row)  # writes now and then: after the record, which an interrupt counts
         draws, now = record.draws(), time.monotonic()
         if report is not None and now > next_report and t not in where:
-            expected = rule.expected(draws, now - started) if hasattr(rule, "expected") else None
-            report(t + 1, estimate(draws).of_draws.reliability, expected)
+            expected = _expected(rule, draws, now - started)
+            report(t + 1, _reliability(draws), expected)
             took = time.monotonic() - now
             next_report = now + max(0.25, 20 * took)  # a look reads every marginal
         if rule(draws, now - started):

@@ -129,32 +129,44 @@ class Precision:
 
 @dataclass(frozen=True)
 class Settled:
-    """Stop when the order of the values is settled: when their reliability is surely high enough.
+    """Stop when the order of the values is settled: when they are surely reliable enough.
 
     The reliability is the share of the variance of the values, between points, that is not noise
     (`Valuation.reliability`). The noise is itself an estimate, so its upper 95 % confidence limit
     is used: a run that stops at 0.95 has a squared correlation with the true values of about 0.95
-    or more. Of cross-fitted values these are the true values with these test rows.
+    or more. So has its order: the rank correlation with the true values, by simulation
+    (`Valuation.rank_correlation`), is high enough too. Of cross-fitted values the true ones are
+    those with these test rows.
     """
 
     reliability: float = 0.95
+    rank_correlation: float = 0.95
     at_least: int = 100
 
     def __post_init__(self) -> None:
         if not 0 < self.reliability < 1:
             raise InputError(f"reliability = {self.reliability}: it lies between 0 and 1")
+        if not 0 < self.rank_correlation < 1:
+            raise InputError(f"rank_correlation = {self.rank_correlation}: it lies between 0 and 1")
 
     def __call__(self, draws: Draws, seconds: float) -> bool:
         if len(draws) < self.at_least or not _checkpoint(len(draws)):
             return False
-        return estimate(draws).of_draws.surely_reliable >= self.reliability
+        found = estimate(draws).of_draws
+        if not found.surely_reliable >= self.reliability:
+            return False
+        ranks = found.rank_correlation()
+        return np.isnan(ranks) or ranks >= self.rank_correlation
 
     def expected(self, draws: Draws, seconds: float) -> float | None:
         """How many draws this will take, if the noise falls with their number."""
         if len(draws) < 10:
             return None
-        needed = estimate(draws).of_draws.draws_for(self.reliability)
-        return None if needed is None else max(needed, self.at_least)
+        found = estimate(draws).of_draws
+        needed = found.draws_for(self.reliability)
+        if needed is None:
+            return None
+        return max(needed, found.draws_for_ranks(self.rank_correlation) or 0, self.at_least)
 
 
 @dataclass(frozen=True)

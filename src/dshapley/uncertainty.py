@@ -99,27 +99,25 @@ class BetweenFolds:
     as make the folds' movements as unlike each other as they are.
 
     >>> rng = np.random.default_rng(0)
-    >>> folds = BetweenFolds()
-    >>> folds.add(rng.normal(size=(5, 1000)))
+    >>> folds = BetweenFolds(rng.normal(size=(5, 1000)))
     >>> round(folds.variance / 5, 1), folds.freedom > 100
     (1.0, True)
     """
 
-    def __init__(self) -> None:
-        self._products: Floats = np.zeros((0, 0))
-        self._n = 0
-
-    def add(self, by_fold: Floats) -> None:
-        """Count these points: a column each of what each fold moves its value by."""
-        if len(by_fold):
-            products = by_fold @ by_fold.T
-            self._products = products + (self._products if self._n else 0.0)
-            self._n += by_fold.shape[1]
+    def __init__(self, by_fold: Floats) -> None:
+        """From what each fold (row) moves each value by."""
+        self._products = by_fold @ by_fold.T
+        self._n = by_fold.shape[1]
 
     @property
     def variance(self) -> float:
         """The mean variance of a value; 0 without folds."""
         return float(np.trace(self._products)) / max(self._n, 1)
+
+    @property
+    def direction(self) -> Floats:
+        """In what proportions the folds move the points together: of length 1."""
+        return np.asarray(np.linalg.eigh(self._products)[1][:, -1])
 
     @property
     def freedom(self) -> float:

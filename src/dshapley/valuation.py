@@ -37,6 +37,10 @@ __all__ = ["Filled", "Valuation", "completed", "estimate"]
 
 _POOLED_DEGREES = 3
 """How many degrees of freedom the spread between folds of all points counts for, in that of one."""
+_RANKED = 2000
+"""The errors of so many points are simulated, at least, to know a rank correlation."""
+_MOST_TIMES = 1000.0
+"""More draws than this many times those made are not foreseen."""
 _SIMULATED = 16
 """Simulated errors that an interpolation is tried on."""
 
@@ -88,6 +92,8 @@ class Valuation:
     widened: float = 1.0
     alone: Valuation | None = field(default=None, repr=False)
     """Of widened errors, the values with those of the draws alone: see `of_draws`."""
+    of_folds: Floats | None = field(default=None, repr=False)
+    """Of widened errors, the influence of each fold (row) on each value."""
 
     def __len__(self) -> int:
         return len(self.values)
@@ -161,12 +167,53 @@ class Valuation:
         signal = spread - noise
         if not signal > 0 or self.n_draws == 0:
             return None
+        lasting = 0.0 if self.alone is None else noise - self.alone._spread_and_noise()[1]
         n = float(self.n_draws)
         for _ in range(10):  # the limit depends on the number of draws, but little
             limit = variance_limit(max(self.freedom * n / self.n_draws, 1.0))
-            share = (1 - reliability) * signal / (limit - (1 - reliability))
-            n = max(noise * self.n_draws / share, 1.0)
+            allowed = (1 - reliability) * signal / (limit - (1 - reliability)) - lasting
+            if allowed <= 0:
+                return None
+            n = max((noise - lasting) * self.n_draws / allowed, 1.0)
         return int(np.ceil(n))
+
+    def rank_correlation(self, n_draws: float | None = None) -> float:
+        """About Spearman's rank correlation of these values with the true ones.
+
+        That of the values with themselves and simulated errors. The reliability can be high while
+        the order of most points is open, where a few values are far from all others. With
+        `n_draws`, what it would be after so many draws. NaN where errors are not known.
+        """
+        if self.filled is not None:
+            return self.filled.measured.rank_correlation(n_draws)
+        noise = self._spread_and_noise()[1]
+        known = float((self.stderr**2).mean())
+        if len(self) < 3 or not np.isfinite(noise):
+            return np.nan
+        if noise <= 0:
+            return 1.0
+        # Without what all errors have in common, which changes no rank.
+        size = self.stderr * np.sqrt(noise / known * self.n_draws / (n_draws or self.n_draws))
+        rng = np.random.default_rng(0)
+        found = [
+            _spearman(self.values, self.values + rng.normal(size=len(self)) * size)
+            for _ in range(max(1, _RANKED // len(self)))
+        ]
+        return float(np.mean(found))
+
+    def draws_for_ranks(self, correlation: float) -> int | None:
+        """About how many draws, in all, `rank_correlation` takes to be this; None if not known."""
+        if not np.isfinite(self.rank_correlation()) or self.n_draws == 0:
+            return None
+        low, high = float(self.n_draws), float(self.n_draws) * _MOST_TIMES
+        if self.rank_correlation(low) >= correlation:
+            return int(low)
+        while high > 1.05 * low:
+            middle = np.sqrt(low * high)
+            low, high = (
+                (low, middle) if self.rank_correlation(middle) >= correlation else (middle, high)
+            )
+        return int(np.ceil(high))
 
     def _spread_and_noise(self) -> tuple[float, float]:
         """The variance of the values between points, and the part of it that is noise.
@@ -226,24 +273,22 @@ class Valuation:
         return student_quantile((1 + confidence) / 2, self.freedom)
 
     def _influences(self) -> Iterator[tuple[NDArray[np.intp], Floats]]:
-        """The influence of each draw on some values at a time, and which."""
+        """The influence of each draw, and of each fold, on some values at a time, and which."""
         if self.filled is not None:
             raise InputError("predicted values have no ranks: ask filled.measured")
         if self.terms is None:
             raise InputError("these values keep no draws, which this needs")
-        factors = self._factors
-        yield from ((b.columns, b.influence * factors[b.columns]) for b in self.terms.blocks())
-
-    @property
-    def _factors(self) -> Floats:
-        """By what each error is wider than that of the draws alone."""
-        if self.alone is None:
-            return np.ones(len(self))
-        own = self.alone.stderr
-        return np.divide(self.stderr, own, out=np.ones(len(self)), where=own > 0)
+        for block in self.terms.blocks():
+            rows = [block.influence]
+            if self.of_folds is not None:
+                rows.append(self.of_folds[:, block.columns])
+            yield block.columns, np.concatenate(rows)
 
     def influence(self) -> Floats:
-        """The influence of each draw (row) on each value: square sums are variances."""
+        """The influence of each draw (row) on each value: square sums are variances.
+
+        Of cross-fitted values, the last rows are those of the folds.
+        """
         blocks = list(self._influences())
         found = np.empty((len(blocks[0][1]), len(self)))
         for columns, part in blocks:
@@ -254,8 +299,11 @@ class Valuation:
         """The standard error of the sum of all values, and its degrees of freedom."""
         influence = np.sum([part.sum(axis=1) for _, part in self._influences()], axis=0)
         assert self.terms is not None
+        groups = self.terms.groups
+        if self.of_folds is not None:
+            groups = np.append(groups, np.full(len(self.of_folds), groups.max() + 1))
         freedom = Freedom()
-        freedom.add(influence[:, np.newaxis] ** 2, self.terms.groups)
+        freedom.add(influence[:, np.newaxis] ** 2, groups)
         return float(np.sqrt(influence @ influence)), freedom.found
 
     def below_zero(self, confidence: float = 0.95) -> NDArray[np.bool_]:
@@ -358,7 +406,10 @@ class Valuation:
         values, stderr = shrunk(
             self.values, self.stderr, guess.values, guess.stderr, covariance=guess.covariance
         )
-        return replace(self, values=values, stderr=stderr, terms=None, points=None)
+        return replace(
+            self, values=values, stderr=stderr, terms=None, points=None,
+            widened=1.0, alone=None, of_folds=None,
+        )  # fmt: skip
 
     def to_frame(self, *, ranks: bool = False) -> pd.DataFrame:
         """A data frame by id: value, stderr, and the range of sizes k they average over.
@@ -393,6 +444,13 @@ class Valuation:
         if self.filled is not None:
             columns["predicted"] = self.filled.predicted
         return pd.DataFrame(columns, index=pd.Index(self.ids, name="id"))
+
+
+def _spearman(a: Floats, b: Floats) -> float:
+    from scipy.stats import rankdata
+
+    ranks = rankdata(a), rankdata(b)
+    return float(np.corrcoef(*ranks)[0, 1]) if np.ptp(a) > 0 else np.nan
 
 
 def _signal(spread: float, noise: float) -> float:
@@ -476,15 +534,15 @@ def estimate(
     """
     how = terms(draws, m=m, stratified=stratified, anchor=anchor)
     n = draws.marginals.shape[1]
-    values, stderr, spread = np.empty(n), np.empty(n), np.empty(n)
-    freedom, between, common = Freedom(), BetweenFolds(), np.zeros(len(how.groups))
+    values, stderr = np.empty(n), np.empty(n)
+    by_fold = np.zeros((0 if draws.folds is None else draws.folds.n, n))
+    freedom, common = Freedom(), np.zeros(len(how.groups))
     for block in how.blocks():
         values[block.columns] = block.values
         squares = block.influence**2
         stderr[block.columns] = np.sqrt(squares.sum(axis=0))
         freedom.add(squares, block.groups)
-        between.add(block.by_fold)
-        spread[block.columns] = (block.by_fold**2).sum(axis=0)
+        by_fold[:, block.columns] = block.by_fold
         common += block.influence.sum(axis=1) / n
     disorder = max(float((stderr**2).mean() - common @ common), 0.0)
     if how.unseen:
@@ -494,34 +552,42 @@ def estimate(
         values, stderr, how.m, how.n_draws, draws.ids, draws.rows, how, rows,
         freedom=freedom.found, disorder=disorder,
     )  # fmt: skip
-    return found if draws.folds is None or how.unseen else _with_spread(found, spread, between)
+    return found if draws.folds is None or how.unseen else _with_spread(found, by_fold)
 
 
-def _with_spread(alone: Valuation, spread: Floats, between: BetweenFolds) -> Valuation:
+def _with_spread(alone: Valuation, by_fold: Floats) -> Valuation:
     """The same values, with errors that include the spread between folds.
 
     A point is in too few folds to tell its own spread, and all points together would hide that
-    some depend on the test rows more than others. So the two variances are averaged.
+    some depend on the test rows more than others. So the two variances are averaged. What is
+    beyond the error of the draws is the folds' influence on the value, and points that folds move
+    together, or apart, keep doing so.
     """
     assert alone.draws is not None
     assert alone.draws.folds is not None
-    folds = alone.draws.folds
-    own = alone.stderr**2
+    folds, between = alone.draws.folds, BetweenFolds(by_fold)
+    own, spread = alone.stderr**2, (by_fold**2).sum(axis=0)
     within = float(own.mean())
-    ratio = between.variance / within if within > 0 else 1.0
-    if not ratio > 1:
+    if not between.variance > within:
         return alone
+    pooled = own * between.variance / within if within > 0 else np.full(len(own), between.variance)
     degrees = folds.n - 1 - (folds.of != NO_FOLD)
     share = degrees / (degrees + _POOLED_DEGREES)
-    variance = np.maximum(own, (1 - share) * ratio * own + share * spread)
-    widened = float(variance.mean()) / within
+    beyond = np.maximum((1 - share) * pooled + share * spread - own, 0.0)
+    # A point that all folds value alike, by chance, is taken to move with the others.
+    moved = np.where(spread > 0, by_fold, between.direction[:, np.newaxis])
+    of_folds = moved * np.sqrt(beyond / (moved**2).sum(axis=0))
+    variance = own + (of_folds**2).sum(axis=0)
+    common = of_folds.mean(axis=1)
+    # The variance is what the draws tell, times what the folds tell.
+    told = 1 - within / between.variance
     rough = 1 / between.freedom + float((share**2 / np.maximum(degrees, 1)).max())
     return replace(
         alone,
         stderr=np.sqrt(variance),
-        disorder=alone.disorder * widened,
-        # The variance is what the draws tell, times what the folds tell.
-        freedom=1 / (1 / alone.freedom + (1 - 1 / ratio) ** 2 * rough),
-        widened=widened**0.5,
+        disorder=alone.disorder + float((variance - own).mean() - common @ common),
+        freedom=1 / (1 / alone.freedom + told**2 * rough),
+        widened=float(np.sqrt(variance.mean() / within)) if within > 0 else np.inf,
         alone=alone,
+        of_folds=of_folds,
     )
