@@ -9,30 +9,27 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dshapley.crossfitting import MOST_TESTED, CrossFitted, cross_fitted
 from dshapley.design import Design
 from dshapley.draws import Draws
 from dshapley.errors import InputError, warn
 from dshapley.folds import set_aside
+from dshapley.interpolation import chosen_to_measure
 from dshapley.learners import Fast
 from dshapley.metrics import Metric
 from dshapley.models import model_from_name
 from dshapley.points import Array, Bundles, Points, as_points, names_of
 from dshapley.potentials import ModelPotential, Way, potential
 from dshapley.preprocessing import Preprocess
-from dshapley.regression import numbers
 from dshapley.runs import FEWEST_REFERENCES, Interrupted, run
 from dshapley.sizes import balanced_by_default, by_work
 from dshapley.stopping import StopRule, stop_rule
 from dshapley.targets import check_repeated, task_of_labels
 from dshapley.valuation import Valuation, completed, estimate
 
-__all__ = ["default_m", "sampled", "value"]
+__all__ = ["default_m", "value"]
 
-_FEWEST = 10
-"""Points that a regression needs."""
 _M, _M_DEAR = 1000, 200
 """Data set sizes to value for; the second where a marginal's work grows with the set."""
 _SCORES, _LEAST_MEASURED = 30_000_000, 1000
@@ -170,7 +167,7 @@ def value(
     U.check(database, name="database")
     if U.classification:
         _check_classes(database, None if crossed else U.test, rows)
-    measured = np.ones(len(Z), dtype=bool) if p == 1 else sampled(Z, p, seed)
+    measured = np.ones(len(Z), dtype=bool) if p == 1 else chosen_to_measure(Z, p, seed)
     Z_p = rows.take(measured) if p != 1 else Z
     asked = cross_fitted(U, Z_p, seed=seed) if crossed else U
     balanced = balanced_by_default(weights)
@@ -226,24 +223,6 @@ def _anchor_is_cheap(database: Points, Z: Points | Bundles) -> bool:
     It is free where the database itself is valued.
     """
     return (isinstance(Z, Points) and Z.key == database.key) or len(Z) >= 10 * FEWEST_REFERENCES
-
-
-def sampled(Z: Points | Bundles, p: float, seed: int) -> NDArray[np.bool_]:
-    """Which points are measured: each by itself with probability p (Algorithm 2)."""
-    if isinstance(Z, Bundles):
-        raise InputError("p: bundles cannot be predicted from one another; value all of them")
-    if not isinstance(p, int | float | np.number) or not 0 < p < 1:
-        raise InputError(f"p = {p}: the share of points to measure is above 0 and at most 1")
-    numbers(Z)  # an error now, not after the draws
-    chosen = np.random.default_rng([seed, len(Z)]).random(len(Z)) < p
-    if chosen.sum() < _FEWEST:
-        raise InputError(
-            f"p = {p} leaves {chosen.sum()} of {len(Z)} points to learn from: raise it, so that "
-            f"{_FEWEST} or more are measured"
-        )
-    if chosen.all():
-        raise InputError(f"p = {p} leaves no point to predict: leave it out")
-    return chosen
 
 
 def default_m(database: Points, U: ModelPotential) -> int:

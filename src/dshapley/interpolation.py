@@ -8,9 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dshapley.errors import InputError
-from dshapley.points import Array, Floats, Points, as_points
+from dshapley.points import Array, Bundles, Floats, Points, as_points
 from dshapley.regression import (
     FAMILIES,
     OF_A_CLASS,
@@ -22,12 +23,20 @@ from dshapley.regression import (
     folds_of,
     held_out,
     nearest,
+    numbers,
 )
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["FAMILIES", "Interpolation", "Prediction", "fit", "shrunk"]
+__all__ = [
+    "FAMILIES",
+    "Interpolation",
+    "Prediction",
+    "chosen_to_measure",
+    "fit",
+    "shrunk",
+]
 
 _LEAST = 10  # points for any fit
 _NOISES = 32  # simulated errors, at most
@@ -401,3 +410,21 @@ def _one_thread() -> Any:
     from threadpoolctl import threadpool_limits
 
     return threadpool_limits(1)
+
+
+def chosen_to_measure(Z: Points | Bundles, p: float, seed: int) -> NDArray[np.bool_]:
+    """Which points are measured: each by itself with probability p (Algorithm 2)."""
+    if isinstance(Z, Bundles):
+        raise InputError("p: bundles cannot be predicted from one another; value all of them")
+    if not isinstance(p, int | float | np.number) or not 0 < p < 1:
+        raise InputError(f"p = {p}: the share of points to measure is above 0 and at most 1")
+    numbers(Z)  # an error now, not after the draws
+    chosen = np.random.default_rng([seed, len(Z)]).random(len(Z)) < p
+    if chosen.sum() < _LEAST:
+        raise InputError(
+            f"p = {p} leaves {chosen.sum()} of {len(Z)} points to learn from: raise it, so that "
+            f"{_LEAST} or more are measured"
+        )
+    if chosen.all():
+        raise InputError(f"p = {p} leaves no point to predict: leave it out")
+    return chosen

@@ -5,13 +5,12 @@ from __future__ import annotations
 import importlib
 import sys
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from dshapley.errors import InputError, nearest
+from dshapley.targets import Task
 
-__all__ = ["MODELS", "Task", "model_from_name"]
-
-Task: TypeAlias = Literal["classification", "regression"]
+__all__ = ["MODELS", "model_from_name"]
 
 MODELS: dict[str, dict[Task, tuple[str, dict[str, Any]]]] = {
     "logistic": {"classification": ("linear_model:LogisticRegression", {"max_iter": 1000})},

@@ -9,10 +9,9 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from dshapley.api import sampled
 from dshapley.documents import valid
 from dshapley.errors import InputError, RunFolderError
-from dshapley.interpolation import Prediction
+from dshapley.interpolation import Prediction, chosen_to_measure
 from dshapley.points import Bundles, Points
 from dshapley.store import is_own, load
 from dshapley.tables import Prepared, prepare, read_table
@@ -135,7 +134,7 @@ class RunTables:
         if prepared.groups is not None:
             Z = Bundles(prepared.points, prepared.groups)
         elif asked.p != 1:
-            Z = prepared.points.take(sampled(prepared.points, asked.p, asked.seed))
+            Z = prepared.points.take(chosen_to_measure(prepared.points, asked.p, asked.seed))
         if Z.fingerprint() != asked.points:
             raise InputError(
                 f"{self.of_rows} is not what it was when {self.folder} was made: its rows differ"

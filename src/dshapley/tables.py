@@ -13,9 +13,8 @@ import numpy as np
 from dshapley.encoding import NUMERIC_OBJECTS, check_cells, encoder, floats, is_number
 from dshapley.errors import InputError, nearest
 from dshapley.folds import set_aside
-from dshapley.models import Task
 from dshapley.points import Array, Points, kind_of, labels_of, names_of
-from dshapley.targets import check_meant, task_of_labels
+from dshapley.targets import Task, check_meant, task_of_labels
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,18 +5,19 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
 from dshapley.errors import InputError
-from dshapley.models import Task
 from dshapley.points import Array, kind_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["check_meant", "check_repeated", "task_of_labels"]
+__all__ = ["Task", "check_meant", "check_repeated", "task_of_labels"]
+
+Task: TypeAlias = Literal["classification", "regression"]
 
 MOST_CLASSES = 20
 """Whole numbers with more distinct values than this are numbers to regress, not classes."""

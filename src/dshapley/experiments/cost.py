@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import stats
 
-from dshapley.api import sampled
 from dshapley.curves import removal
 from dshapley.data_shapley import tmc_draws
 from dshapley.datasets import Dataset, load
@@ -21,6 +20,7 @@ from dshapley.draws import Draws
 from dshapley.estimation import CHAIN_EVERY
 from dshapley.experiments.tasks import within_classes
 from dshapley.experiments.work import Claim, Rows, Scale, Work
+from dshapley.interpolation import chosen_to_measure
 from dshapley.models import model_from_name
 from dshapley.plots import new_figure
 from dshapley.points import Floats, Points
@@ -192,7 +192,7 @@ def _d_shapley(
     work.say(f"seed {i}: {way}")
     B = data.database
     design = Design(B, setting.n, seed=i, **options)
-    chosen = sampled(B, p, i) if p < 1 else np.ones(len(B), dtype=bool)
+    chosen = chosen_to_measure(B, p, i) if p < 1 else np.ones(len(B), dtype=bool)
     Z = B.take(chosen) if p < 1 else B
     store = work.runs(way, i, repr(setting))
     n_jobs = work.n_jobs
