@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 
 import dshapley as ds
 from benchmarks.setting import print_table
-from dshapley.profile import extrapolate, measured_gain
+from dshapley.inference.profile import extrapolate, measured_gain
 
 TABLES = ("digits", "breast cancer", "synthetic")
 LEARNERS = {

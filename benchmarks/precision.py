@@ -31,7 +31,7 @@ from sklearn.preprocessing import StandardScaler
 
 import dshapley as ds
 from benchmarks.setting import adult, print_table
-from dshapley.valuation import completed
+from dshapley.inference.valuation import completed
 
 FIRST, LOOKS, LOOKS_FITTED = 30, 12, 6
 """The draws of the first look at a run's error, and how many looks there are: fewer where each

@@ -6,9 +6,9 @@
 import numpy as np
 
 import dshapley as ds
-from dshapley.controls import Controls
-from dshapley.estimation import CHAIN_EVERY
-from dshapley.sizes import bands
+from dshapley.inference.estimation import CHAIN_EVERY
+from dshapley.sampling.controls import Controls
+from dshapley.sampling.sizes import bands
 
 GOLDEN = (np.sqrt(5.0) - 1) / 2
 REFERENCES = 20

@@ -12,8 +12,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 import dshapley as ds
 from conftest import labelled
-from dshapley.learners.splits import SQUARES
-from dshapley.learners.tree_parameters import limits_of
+from dshapley.learners.trees.parameters import limits_of
+from dshapley.learners.trees.splits import SQUARES
 from trees import differences, first_draw, is_tie, tree_of
 
 METRICS = ["accuracy", "balanced_accuracy", "f1", "roc_auc", "log_score", "brier"]

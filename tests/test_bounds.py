@@ -11,7 +11,9 @@ import pytest
 from scipy import stats
 
 import dshapley as ds
-from dshapley.bounds import (
+from dshapley.errors import DShapleyError, DShapleyWarning, InputError
+from dshapley.sampling.sizes import power, uniform
+from dshapley.theory.bounds import (
     database_size,
     draws_needed,
     point_gap,
@@ -20,8 +22,6 @@ from dshapley.bounds import (
     shift_gap,
     wasserstein,
 )
-from dshapley.errors import DShapleyError, DShapleyWarning, InputError
-from dshapley.sizes import power, uniform
 
 
 def inverse(k):

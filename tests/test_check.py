@@ -8,8 +8,8 @@ from sklearn.linear_model import LogisticRegression, Ridge
 import dshapley as ds
 from conftest import labelled
 from dshapley import market
-from dshapley.jackknife import Grouped, influence_of_test, parted
-from dshapley.subsets import sampled_draws
+from dshapley.baselines.subsets import sampled_draws
+from dshapley.inference.jackknife import Grouped, influence_of_test, parted
 
 RIDGE = Ridge()
 

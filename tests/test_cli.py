@@ -13,10 +13,10 @@ import pytest
 from typer.testing import CliRunner
 
 import dshapley as ds
-from dshapley.cli import app
-from dshapley.datasets import adult_sample
+from dshapley.cli.app import app
+from dshapley.data.datasets import adult_sample
+from dshapley.learners.by_name import MODELS
 from dshapley.metrics import METRICS
-from dshapley.models import MODELS
 
 FAST = ["--model", "naive_bayes", "--m", "20", "--jobs", "1", "--drop", "fnlwgt"]
 
@@ -156,7 +156,7 @@ def test_results_are_written_before_they_are_shown(tmp_path, adult, monkeypatch)
     def fail(*args, **named):
         raise OSError("the screen is gone")
 
-    monkeypatch.setattr("dshapley.report.print_valuation", fail)
+    monkeypatch.setattr("dshapley.reporting.text.print_valuation", fail)
     assert value(adult, "--draws", 3, "--out", tmp_path / "run").exit_code == 2
     assert (tmp_path / "run" / "values.csv").exists()
 
@@ -311,7 +311,7 @@ def test_a_run_folder_from_other_data(tmp_path, adult):
 
 
 def command(*args):
-    program = [sys.executable, "-c", "from dshapley.start import main; main()"]
+    program = [sys.executable, "-c", "from dshapley.cli.start import main; main()"]
     return [*program, *map(str, args)]
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dshapley as ds
-from dshapley.controls import Controls
+from dshapley.sampling.controls import Controls
 
 LABELS = {
     "two classes": np.array(["a", "a", "a", "b"]),

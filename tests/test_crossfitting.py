@@ -11,11 +11,11 @@ from sklearn.naive_bayes import GaussianNB
 
 import dshapley as ds
 from conftest import labelled
-from dshapley.crossfitting import CrossFitted, cross_fitted
-from dshapley.draws import NO_FOLD
+from dshapley.data.folds import in_folds
 from dshapley.errors import InputError
-from dshapley.estimation import CHAIN_EVERY
-from dshapley.folds import in_folds
+from dshapley.inference.estimation import CHAIN_EVERY
+from dshapley.sampling.crossfitting import CrossFitted, cross_fitted
+from dshapley.sampling.draws import NO_FOLD
 from records import REFERENCES, CrossGame, columns, crossed
 from test_neighbours import soft_knn
 

@@ -6,7 +6,7 @@ from sklearn.linear_model import LogisticRegression
 
 import dshapley as ds
 from conftest import labelled
-from dshapley.curves import addition, removal
+from dshapley.baselines.curves import addition, removal
 
 WORTH = np.random.default_rng(0).normal(size=40)
 POINTS = ds.Points(WORTH[:, np.newaxis])

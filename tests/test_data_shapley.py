@@ -7,7 +7,7 @@ from sklearn.naive_bayes import GaussianNB
 
 import dshapley as ds
 from conftest import labelled
-from dshapley import data_shapley, subsets
+from dshapley.baselines import data_shapley, subsets
 
 
 @pytest.fixture

@@ -13,7 +13,8 @@ import pandas as pd
 import pytest
 import sklearn.datasets
 
-from dshapley import datasets, sources
+from dshapley.data import datasets
+from dshapley.data import downloads as sources
 from dshapley.errors import DShapleyWarning, InputError
 
 PAGE = (Path(__file__).parents[1] / "docs" / "datasets.md").read_text()

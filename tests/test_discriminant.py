@@ -15,7 +15,7 @@ import dshapley as ds
 from conftest import labelled
 from dshapley.errors import DShapleyWarning
 from dshapley.learners.decisions import Case
-from dshapley.testing import check_learner
+from dshapley.potentials.testing import check_learner
 
 METRICS = ["accuracy", "balanced_accuracy", "f1", "roc_auc", "log_score", "brier"]
 KINDS = ["normal", "float32", "collinear", "categories", "bits", "shifted", "scaled", "text"]

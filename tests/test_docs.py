@@ -11,10 +11,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from dshapley.cli import app
+from dshapley.cli.app import app
 from dshapley.experiments import NAMES, experiment
+from dshapley.learners.by_name import MODELS
 from dshapley.metrics import METRICS
-from dshapley.models import MODELS
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
 import dshapley as ds
-from dshapley.datasets import adult_sample
+from dshapley.data.datasets import adult_sample
 from dshapley.documents import read_document
 from dshapley.market import load_prices, load_summary, match, price_list
 from dshapley.market.coding import table_summary
-from dshapley.predict import run_tables
-from dshapley.report import print_prices, print_valuation
+from dshapley.reporting.text import print_prices, print_valuation
+from dshapley.running.source_tables import run_tables
 from test_cli import call
 
 EXAMPLES = int(os.environ.get("DSHAPLEY_FUZZ", "150"))
@@ -125,7 +125,9 @@ FILES = {
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dshapley.store._FLUSH_SECONDS", float("inf"))  # one shard, however slow
+        patch.setattr(
+            "dshapley.running.run_folder._FLUSH_SECONDS", float("inf")
+        )  # one shard, however slow
         return Kept(tmp_path_factory.mktemp("kept"))
 
 
@@ -205,7 +207,7 @@ def test_a_pipe_in_the_place_of_a_file_does_not_hang(kept, kind):
 
 def test_parts_that_no_run_has_are_refused_though_they_are_sealed(kept):
     """A maker of false folders can seal them: what is inside is checked all the same."""
-    from dshapley.store import (
+    from dshapley.running.run_folder import (
         _HEADER,
         _identity_digest,
         _read_manifest,
@@ -281,7 +283,7 @@ def test_parts_that_are_not_arrays(kept):
 
 
 def test_a_sealed_header_that_is_not_this_runs_is_written_anew(tmp_path, database, offered):
-    from dshapley.store import (
+    from dshapley.running.run_folder import (
         _HEADER,
         _identity_digest,
         _read_manifest,

@@ -11,9 +11,9 @@ from scipy import stats
 
 import dshapley as ds
 from conftest import labelled
-from dshapley import estimation
-from dshapley.estimation import CHAIN_EVERY, terms
-from dshapley.sizes import bands, power
+from dshapley.inference import estimation
+from dshapley.inference.estimation import CHAIN_EVERY, terms
+from dshapley.sampling.sizes import bands, power
 from records import GOLDEN, REFERENCES, KnnGame, MeanGame, columns, plain_draws, quantiles, record
 from test_neighbours import soft_knn
 

@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dshapley.draws import Draws
+from dshapley.data.points import Points
 from dshapley.experiments import shift
 from dshapley.experiments.work import Work
-from dshapley.points import Points
+from dshapley.sampling.draws import Draws
 
 SMOKE = shift.SETTINGS["smoke"]
 

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import dshapley as ds
-from dshapley.cli import app
+from dshapley.cli.app import app
 from dshapley.experiments import NAMES, experiment, figure1, figure2, supplement1
 from dshapley.experiments.removing import WITHIN
 from dshapley.experiments.reproduce import reproduce
@@ -25,7 +25,7 @@ from dshapley.experiments.tasks import (
     within_classes,
 )
 from dshapley.experiments.work import SCALES, Claim, Work
-from dshapley.sizes import power
+from dshapley.sampling.sizes import power
 
 # --- the frame
 

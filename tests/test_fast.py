@@ -16,8 +16,8 @@ from sklearn.svm import SVC
 import dshapley as ds
 from dshapley.errors import DShapleyWarning
 from dshapley.learners import Fast, Refit
-from dshapley.learners.choice import FAMILIES
 from dshapley.learners.fast import Scored
+from dshapley.learners.registry import FAMILIES
 
 NAMES = np.array(["ash", "birch", "elm", "fir"])
 METRICS = ["accuracy", "balanced_accuracy", "f1", "roc_auc", "log_score", "brier"]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dshapley as ds
-from dshapley.findings import by_class, class_labels, sentences, warnings_of
+from dshapley.reporting.findings import by_class, class_labels, sentences, warnings_of
 from records import plain_draws
 
 

@@ -18,11 +18,11 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 import dshapley as ds
 from conftest import labelled
 from dshapley.learners.fast import Asked, Sample
-from dshapley.learners.forest import Forest, _bags, _drawn, _trees
-from dshapley.learners.growth import tree
-from dshapley.learners.splits import scratch
-from dshapley.learners.tree_parameters import Columns, limits_of
-from dshapley.testing import check_potential
+from dshapley.learners.trees.forest import Forest, _bags, _drawn, _trees
+from dshapley.learners.trees.growth import tree
+from dshapley.learners.trees.parameters import Columns, limits_of
+from dshapley.learners.trees.splits import scratch
+from dshapley.potentials.testing import check_potential
 
 
 def numbers(n, d=3, *, seed=0):
@@ -105,7 +105,7 @@ def test_blocks_of_z_change_nothing(estimator, monkeypatch):
     S, Z, test = (points_for(estimator, n, seed=n) for n in (25, 9, 40))
     U = ds.potential(estimator, test=test)
     whole = U.marginals(S, Z)
-    monkeypatch.setattr("dshapley.learners.forest._NUMBERS", 160)
+    monkeypatch.setattr("dshapley.learners.trees.forest._NUMBERS", 160)
     np.testing.assert_array_equal(U.marginals(S, Z), whole)
     np.testing.assert_array_equal(U.marginals(S, Z.take([4, 2])), whole[[4, 2]])
 

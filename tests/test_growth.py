@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from dshapley.learners.splits import ENTROPY, GINI, SQUARES
+from dshapley.learners.trees.splits import ENTROPY, GINI, SQUARES
 from trees import differences, first_draw, is_tie, limits, same_tree, tree_of
 
 D = 9

@@ -1,6 +1,7 @@
-"""The rules of the house: what may import what, and how fast the front door opens."""
+"""The rules of the house: which package may import which, and how fast the front door opens."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,145 +13,113 @@ import dshapley
 
 SOURCE = Path(dshapley.__file__).parent
 
-FLOW = [
-    "start",
-    "errors",
-    "files",
-    "documents",
-    "ownership",
-    "digits",
-    "identity",
-    "points",
-    "folds",
-    "metrics",
-    "scorers",
-    "models",
-    "targets",
-    "learners.protocol",
-    "learners.refit",
-    "learners.fast",
-    "learners.kernels",
-    "learners.flips",
-    "learners.decisions",
-    "learners.classes",
-    "learners.kept",
-    "learners.naive_bayes",
-    "learners.shrunk",
-    "learners.discriminant",
-    "learners.quadratic",
-    "learners.centroid",
-    "learners.distances",
-    "learners.nearest",
-    "learners.ridge",
-    "learners.kernel_ridge",
-    "learners.precise",
-    "learners.passes",
-    "learners.polish",
-    "learners.softmax_fit",
-    "learners.softmax_polish",
-    "learners.softmax",
-    "learners.logistic",
-    "learners.splits",
-    "learners.growth",
-    "learners.tree_parameters",
-    "learners.forest",
-    "learners.boosting",
-    "learners.choice",
-    "learners",
-    "preprocessing",
-    "potentials",
-    "testing",
-    "sizes",
-    "transport",
-    "bounds",
-    "controls",
-    "draws",
-    "design",
-    "crossfitting",
-    "estimation",
-    "uncertainty",
-    "regression",
-    "interpolation",
-    "valuation",
-    "jackknife",
-    "profile",
-    "stopping",
-    "planning",
-    "store",
-    "progress",
-    "workers",
-    "neighbours",
-    "runs",
-    "subsets",
-    "data_shapley",
-    "curves",
-    "market.prices",
-    "market.comparing",
-    "market.evidence",
-    "market.rates",
-    "market.pricing",
-    "market.summaries",
-    "market.matching",
-    "market.splitting",
-    "market.agreement",
-    "market",
-    "api",
-    "encoding",
-    "tables",
-    "market.coding",
-    "sources",
-    "datasets",
-    "plots",
-    "experiments",
-    "experiments.work",
-    "experiments.tasks",
-    "experiments.removing",
-    "experiments.figure1",
-    "experiments.figure2",
-    "experiments.supplement1",
-    "experiments.cifar10",
-    "experiments.cost",
-    "experiments.mislabelled",
-    "experiments.selling",
-    "experiments.figure3",
-    "experiments.shift",
-    "experiments.reproduce",
-    "predict",
-    "market.sales",
-    "findings",
-    "report",
-    "options",
-    "console",
-    "market.commands",
-    "cli",
-    "__main__",
+ORDER = [
+    ["errors", "formatting", "files", "documents", "ownership", "identity"],
+    ["data"],
+    ["metrics"],
+    ["learners"],
+    ["potentials"],
+    ["sampling"],
+    ["inference"],
+    ["running"],
+    ["baselines", "theory"],
+    ["api"],
+    ["market"],
+    ["experiments"],
+    ["reporting"],
+    ["cli"],
+    ["__main__"],
 ]
+"""The packages and top-level modules. Each imports only from its own row and the rows above."""
+
+PLACE = {name: row for row, names in enumerate(ORDER) for name in names}
 
 
 def modules():
-    names = {}
+    """Each module's dotted name, without `dshapley`, and its file."""
+    found = {}
     for path in SOURCE.rglob("*.py"):
         parts = path.relative_to(SOURCE).with_suffix("").parts
-        parts = parts[:-1] if parts[-1] == "__init__" else parts
-        names[".".join(parts)] = path
-    return names
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
 
 
-def test_every_module_has_its_place():
-    assert set(modules()) == {"", *FLOW}
+MODULES = modules()
 
 
-@pytest.mark.parametrize("name", FLOW)
-def test_a_module_imports_only_from_earlier_in_the_flow(name):
-    tree = ast.parse(modules()[name].read_text())
-    # At the top of the file: learners.choice, start and neighbours also look things up late.
-    imported = {
-        node.module.removeprefix("dshapley.")
-        for node in tree.body
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("dshapley")
+def imported(path):
+    """The modules of dshapley that a file imports anywhere, late ones too."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute"
+            names = [node.module or ""]
+            if node.module == "dshapley":
+                names = [f"dshapley.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        else:
+            continue
+        yield from (n.removeprefix("dshapley.") for n in names if n.startswith("dshapley."))
+
+
+def test_every_package_has_its_place():
+    assert {name.split(".")[0] for name in MODULES} - {""} == set(PLACE)
+
+
+@pytest.mark.parametrize("name", sorted(set(MODULES) - {""}))
+def test_a_module_imports_only_from_packages_above(name):
+    below = {
+        other
+        for other in imported(MODULES[name])
+        if not other.startswith("__version")
+        and PLACE[other.split(".")[0]] > PLACE[name.split(".")[0]]
     }
-    late = {other for other in imported if FLOW.index(other) >= FLOW.index(name)}
-    assert not late
+    assert not below
+
+
+def test_modules_do_not_import_each_other_in_circles():
+    """At the top of the file, that is: within a package too."""
+    above = {}
+    for name, path in MODULES.items():
+        tree = ast.parse(path.read_text())
+        tree.body = [n for n in tree.body if isinstance(n, ast.Import | ast.ImportFrom)]
+        above[name] = set()
+        for node in tree.body:
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("dshapley."):
+                home = node.module.removeprefix("dshapley.")
+                for alias in node.names:
+                    inner = f"{home}.{alias.name}"
+                    above[name].add(inner if inner in MODULES else home)
+    done, path = set(), []
+
+    def visit(name):
+        assert name not in path, " -> ".join([*path[path.index(name) :], name])
+        if name not in done:
+            path.append(name)
+            for other in above[name]:
+                visit(other)
+            path.pop()
+            done.add(name)
+
+    for name in above:
+        visit(name)
+
+
+def test_every_folder_says_what_is_in_it():
+    for name, path in MODULES.items():
+        if path.name == "__init__.py":
+            assert ast.get_docstring(ast.parse(path.read_text())), name
+
+
+def test_files_of_a_package_are_named_in_its_docstring_or_are_few():
+    """So that a stranger need not open them all."""
+    for name, path in MODULES.items():
+        if path.name != "__init__.py" or name in ("", "learners", "experiments", "market"):
+            continue
+        said = ast.get_docstring(ast.parse(path.read_text()))
+        files = {p.stem for p in path.parent.glob("*.py")} - {"__init__"}
+        missing = {stem for stem in files if not re.search(rf"`{stem}`", said)}
+        assert not missing or len(files) <= 5, (name, missing)
 
 
 def test_the_core_imports_no_heavy_library():
@@ -174,3 +143,11 @@ def test_public_names_are_there():
     found = [getattr(dshapley, name) for name in dshapley.__all__]
     assert sum(not isinstance(part, ModuleType) for part in found) <= 25
     assert len(found) <= 35
+
+
+def test_type_checkers_see_the_public_names():
+    stub = ast.parse((SOURCE / "__init__.pyi").read_text())
+    listed = next(
+        n for n in stub.body if isinstance(n, ast.Assign) and n.targets[0].id == "__all__"
+    )
+    assert sorted(ast.literal_eval(listed.value)) == dshapley.__all__

@@ -11,7 +11,7 @@ from sklearn.linear_model import LinearRegression
 import dshapley as ds
 from conftest import labelled
 from dshapley.errors import InputError
-from dshapley.interpolation import FAMILIES, fit, shrunk
+from dshapley.inference.interpolation import FAMILIES, fit, shrunk
 
 
 def smooth(n, *, seed=0):

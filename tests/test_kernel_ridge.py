@@ -7,7 +7,7 @@ from sklearn.kernel_ridge import KernelRidge
 
 import dshapley as ds
 from dshapley.errors import DShapleyWarning
-from dshapley.testing import check_learner
+from dshapley.potentials.testing import check_learner
 
 
 @pytest.fixture(autouse=True)

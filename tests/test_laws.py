@@ -10,7 +10,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import dshapley as ds
 from conftest import labelled
-from dshapley import data_shapley
+from dshapley.baselines import data_shapley
 
 TINY = ds.Points([[0.0], [1.0], [3.0]], [0, 1, 0])
 TEST = ds.Points([[0.2], [0.9], [1.4], [2.8], [0.6]], [0, 1, 1, 0, 1])

@@ -13,7 +13,7 @@ from sklearn.naive_bayes import GaussianNB
 import dshapley as ds
 from dshapley.errors import DShapleyWarning
 from dshapley.learners import logistic, passes
-from dshapley.testing import check_learner
+from dshapley.potentials.testing import check_learner
 
 SIZES = [2, 5, 30, 150, 400]
 LABELS = ["accuracy", "balanced_accuracy", "f1"]

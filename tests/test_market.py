@@ -12,11 +12,11 @@ from typer.testing import CliRunner
 import dshapley as ds
 from conftest import labelled
 from dshapley import market
-from dshapley.cli import app
-from dshapley.datasets import adult_sample
+from dshapley.cli.app import app
+from dshapley.data.datasets import adult_sample
 from dshapley.errors import DShapleyWarning
 from dshapley.market.coding import coded, coding_of, table_summary
-from dshapley.market.comparing import rank_correlation, reliability
+from dshapley.market.comparison import rank_correlation, reliability
 from dshapley.market.summaries import _directions
 from records import MeanGame
 

@@ -13,7 +13,7 @@ import dshapley as ds
 from dshapley.errors import DShapleyWarning
 from dshapley.learners import nearest
 from dshapley.learners.kept import Kept
-from dshapley.testing import check_learner
+from dshapley.potentials.testing import check_learner
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ import pytest
 import dshapley as ds
 from conftest import labelled
 from dshapley.learners import Refit
-from dshapley.testing import check_potential
+from dshapley.potentials.testing import check_potential
 
 
 def xgboost():

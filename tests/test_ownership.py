@@ -9,8 +9,8 @@ import pytest
 
 import dshapley as ds
 from dshapley import ownership
-from dshapley.datasets import adult_sample
-from dshapley.store import is_own
+from dshapley.data.datasets import adult_sample
+from dshapley.running.run_folder import is_own
 from test_cli import call
 
 ASKED = ["--target", "income", "--model", "naive_bayes", "--m", 20, "--draws", 20, "--jobs", 1]

@@ -9,9 +9,9 @@ from sklearn.linear_model import LogisticRegression
 
 import dshapley as ds
 from conftest import labelled
-from dshapley.datasets import adult_sample
-from dshapley.planning import plan
-from dshapley.stopping import Precision
+from dshapley.data.datasets import adult_sample
+from dshapley.running.planning import plan
+from dshapley.running.stopping import Precision
 from test_cli import adult, call, value, wide_screen  # noqa: F401
 
 MODEL = LogisticRegression()

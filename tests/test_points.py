@@ -20,7 +20,7 @@ from pandas.testing import assert_frame_equal
 from scipy import sparse
 
 from dshapley import Bundles, InputError, Points
-from dshapley.points import _digest_array, as_points, kind_of, labels_of, names_of
+from dshapley.data.points import _digest_array, as_points, kind_of, labels_of, names_of
 
 
 def array_points():

@@ -21,13 +21,13 @@ from typer.testing import CliRunner
 
 import dshapley as ds
 from conftest import labelled
-from dshapley.cli import app
-from dshapley.datasets import adult_sample
+from dshapley.cli.app import app
+from dshapley.data.datasets import adult_sample
 from dshapley.errors import DShapleyWarning
 from dshapley.learners import Fast, Refit
 from dshapley.potentials import describe
-from dshapley.preprocessing import parts
-from dshapley.testing import check_potential
+from dshapley.potentials.preprocessing import parts
+from dshapley.potentials.testing import check_potential
 
 SLOW = "ignore:.* fitted within every set"
 

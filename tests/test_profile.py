@@ -6,7 +6,7 @@ from sklearn.datasets import load_digits
 from sklearn.neighbors import KNeighborsClassifier
 
 import dshapley as ds
-from dshapley.profile import extrapolate, measured_gain, size_profile
+from dshapley.inference.profile import extrapolate, measured_gain, size_profile
 from records import plain_draws
 
 SCALE = np.array([0.5, 1.0, -0.3, 0.0])

@@ -12,7 +12,7 @@ from sklearn.linear_model import LinearRegression, Ridge, RidgeClassifier
 
 import dshapley as ds
 from dshapley.errors import DShapleyWarning
-from dshapley.testing import check_learner
+from dshapley.potentials.testing import check_learner
 
 SIZES = [1, 2, 5, 30, 150, 400]
 

@@ -11,9 +11,9 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
 import dshapley as ds
-import dshapley.workers
+import dshapley.running.workers
 from conftest import labelled
-from dshapley.stopping import Precision
+from dshapley.running.stopping import Precision
 
 
 @pytest.fixture
@@ -152,7 +152,7 @@ def test_interrupt_keeps_finished_draws_and_says_how_to_go_on(tmp_path, setup):
 
 
 def test_workers_that_keep_dying_are_an_error_for_people(tmp_path, setup, monkeypatch):
-    monkeypatch.setattr("dshapley.workers._PATIENCE", 0.0)
+    monkeypatch.setattr("dshapley.running.workers._PATIENCE", 0.0)
     _, design, Z = setup
     main = os.getpid()
 
@@ -277,9 +277,11 @@ def test_points_are_checked_before_anything_runs(setup):
 )
 def test_a_run_that_will_be_long_says_so_early(setup, monkeypatch, seconds, until, says):
     """After four draws, with the share of the points that would bring an answer in five minutes."""
-    real = dshapley.workers._work
+    real = dshapley.running.workers._work
     monkeypatch.setattr(
-        dshapley.workers, "_work", lambda shared, t: real(shared, t)._replace(seconds=seconds)
+        dshapley.running.workers,
+        "_work",
+        lambda shared, t: real(shared, t)._replace(seconds=seconds),
     )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

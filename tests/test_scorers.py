@@ -15,14 +15,14 @@ from sklearn.svm import SVC
 from typer.testing import CliRunner
 
 import dshapley as ds
-from dshapley.cli import app
-from dshapley.datasets import adult_sample
+from dshapley.cli.app import app
+from dshapley.data.datasets import adult_sample
 from dshapley.errors import DShapleyWarning
 from dshapley.learners import Fast, Refit
 from dshapley.metrics import METRICS
+from dshapley.metrics.scorers import chosen_metric
 from dshapley.potentials import describe
-from dshapley.scorers import chosen_metric
-from dshapley.testing import check_learner, check_potential
+from dshapley.potentials.testing import check_learner, check_potential
 
 
 def iris(classes=3, labels=("setosa", "versicolor", "virginica")):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dshapley import InputError
-from dshapley.sizes import (
+from dshapley.sampling.sizes import (
     as_weights,
     balanced_by_default,
     bands,

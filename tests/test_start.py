@@ -11,8 +11,8 @@ import psutil
 import pytest
 
 import dshapley as ds
-from dshapley.datasets import adult_sample
-from dshapley.start import run_command
+from dshapley.cli.start import run_command
+from dshapley.data.datasets import adult_sample
 
 QUICK = ["--target", "income", "--model", "naive_bayes", "--m", "20"]
 ENDLESS = [*QUICK, "--draws", "1000000", "--jobs", "2"]

@@ -2,8 +2,16 @@ import numpy as np
 import pytest
 
 import dshapley as ds
-from dshapley.stopping import AnyOf, FixedDraws, Precision, Seconds, Settled, Stable, stop_rule
-from dshapley.uncertainty import anytime_quantile
+from dshapley.inference.uncertainty import anytime_quantile
+from dshapley.running.stopping import (
+    AnyOf,
+    FixedDraws,
+    Precision,
+    Seconds,
+    Settled,
+    Stable,
+    stop_rule,
+)
 from records import record
 from test_estimation import DEFAULT, KNOWN
 

@@ -20,9 +20,9 @@ RUN = """
 import sys, time
 import numpy as np
 import dshapley as ds
-import dshapley.store
+import dshapley.running.run_folder
 
-dshapley.store._FLUSH_SECONDS = 0.1  # more shards, so more moments to be killed in
+dshapley.running.run_folder._FLUSH_SECONDS = 0.1  # more shards, so more moments to be killed in
 
 class Slow:
     def __call__(self, S):
@@ -77,7 +77,7 @@ KILLED_WRITING = """
 import os, signal, sys
 import numpy as np
 import dshapley as ds
-import dshapley.store as store
+import dshapley.running.run_folder as store
 
 nth, when, calls, whole = int(sys.argv[2]), sys.argv[3], [], store.write_atomically
 

@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import dshapley as ds
-from dshapley.datasets import adult_sample
-from dshapley.encoding import NEAR_UNIQUE, plain_columns
-from dshapley.models import MODELS, model_from_name
-from dshapley.tables import prepare, read_table, task_of
+from dshapley.data.datasets import adult_sample
+from dshapley.data.encoding import NEAR_UNIQUE, plain_columns
+from dshapley.data.tables import prepare, read_table, task_of
+from dshapley.learners.by_name import MODELS, model_from_name
 
 DAMAGED = int(os.environ.get("DSHAPLEY_FUZZ", "60"))
 

@@ -10,10 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 import dshapley as ds
-from dshapley.cli import app
-from dshapley.datasets import adult_sample
-from dshapley.tables import read_table, task_of
-from dshapley.targets import FEWEST_DISTINCT, FREE_TEXT, check_meant
+from dshapley.cli.app import app
+from dshapley.data.datasets import adult_sample
+from dshapley.data.tables import read_table, task_of
+from dshapley.data.targets import FEWEST_DISTINCT, FREE_TEXT, check_meant
 
 N = 120
 RNG = np.random.default_rng(0)

@@ -14,7 +14,7 @@ from sklearn.svm import SVC
 import dshapley as ds
 from conftest import labelled
 from dshapley.learners import Refit
-from dshapley.testing import check_learner, check_potential
+from dshapley.potentials.testing import check_learner, check_potential
 
 POINTS = labelled(12)
 

@@ -19,7 +19,7 @@ import dshapley as ds
 from conftest import labelled
 from dshapley.errors import DShapleyWarning
 from dshapley.learners import Fast, Refit
-from dshapley.learners.tree_parameters import _PLAIN, _max_features
+from dshapley.learners.trees.parameters import _PLAIN, _max_features
 
 CHANGED = {
     "min_weight_fraction_leaf": 0.1,

@@ -8,8 +8,8 @@ import pytest
 from scipy import stats
 
 import dshapley as ds
-from dshapley import uncertainty
-from dshapley.stopping import Precision
+from dshapley.inference import uncertainty
+from dshapley.running.stopping import Precision
 from records import plain_draws
 
 

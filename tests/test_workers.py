@@ -17,8 +17,8 @@ import psutil
 import pytest
 
 import dshapley as ds
-import dshapley.workers as workers
-from dshapley.workers import Result
+import dshapley.running.workers as workers
+from dshapley.running.workers import Result
 
 DRAWS = 12
 
@@ -137,7 +137,7 @@ def test_nothing_is_stored_under_another_number(tmp_path, database, offered, mon
     """Even where the stream itself is wrong."""
     import contextlib
 
-    import dshapley.runs as runs
+    import dshapley.running.run as runs
 
     @contextlib.contextmanager
     def skipping(task, ts, n_jobs):

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 
-from dshapley.learners.forest import _trees
-from dshapley.learners.growth import tree
-from dshapley.learners.splits import SQUARES, Limits, Rows, scratch
+from dshapley.learners.trees.forest import _trees
+from dshapley.learners.trees.growth import tree
+from dshapley.learners.trees.splits import SQUARES, Limits, Rows, scratch
 
 
 def limits(criterion, d, *, classes=1, **changed):

@@ -7,7 +7,7 @@ import json
 import re
 from pathlib import Path
 
-from dshapley.digits import number
+from dshapley.formatting import number
 
 DOCS = Path(__file__).parents[1] / "docs"
 

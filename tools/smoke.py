@@ -90,7 +90,7 @@ class Smoke:
 
 def make_tables(folder: Path) -> None:
     """Write the tables of a sale, from the embedded sample of Adult."""
-    from dshapley.datasets import adult_sample
+    from dshapley.data.datasets import adult_sample
 
     people = adult_sample().drop(columns="fnlwgt")
     people.insert(0, "name", [f"p{i:04d}" for i in range(len(people))])

@@ -12,10 +12,64 @@ Valuation* (2020), with a standard error on every number.
 True
 """
 
-import lazy_loader
+from importlib import import_module
 
 __version__ = "0.1.0"
 
-# The names are listed in __init__.pyi, for type checkers too. Loaded when first used, they keep
-# `import dshapley` and the start of the command line instant.
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_MODULES = {
+    "bounds": "theory.bounds",
+    "curves": "baselines.curves",
+    "data_shapley": "baselines.data_shapley",
+    "datasets": "data.datasets",
+    "errors": "errors",
+    "market": "market",
+    "metrics": "metrics",
+    "planning": "running.planning",
+    "profile": "inference.profile",
+    "sizes": "sampling.sizes",
+    "stopping": "running.stopping",
+    "testing": "potentials.testing",
+}
+_NAMES = {
+    "Bundles": "data.points",
+    "DShapleyError": "errors",
+    "Design": "sampling.design",
+    "DrawError": "errors",
+    "Draws": "sampling.draws",
+    "FitError": "errors",
+    "InputError": "errors",
+    "Interrupted": "running.run",
+    "MeanPotential": "potentials",
+    "Metric": "metrics",
+    "Points": "data.points",
+    "Potential": "potentials",
+    "RunFolderError": "errors",
+    "Valuation": "inference.valuation",
+    "estimate": "inference.valuation",
+    "knn_values": "baselines.exact_neighbours",
+    "learner": "learners",
+    "load": "running.run_folder",
+    "marginals": "potentials",
+    "potential": "potentials",
+    "run": "running.run",
+    "value": "api",
+}
+"""Where the public names live. They are loaded when first used, so that `import dshapley` and the
+start of the command line take no time; `__init__.pyi` has them for type checkers."""
+
+__all__ = sorted([*_MODULES, *_NAMES])
+
+
+def __getattr__(name: str) -> object:
+    if name in _MODULES:
+        found: object = import_module(f"dshapley.{_MODULES[name]}")
+    elif name in _NAMES:
+        found = getattr(import_module(f"dshapley.{_NAMES[name]}"), name)
+    else:
+        raise AttributeError(f"module 'dshapley' has no attribute {name!r}")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,30 +1,24 @@
 """The public names; `__init__.py` loads each when it is first used."""
 
-from . import (
-    bounds,
-    curves,
-    data_shapley,
-    datasets,
-    errors,
-    market,
-    metrics,
-    planning,
-    profile,
-    sizes,
-    stopping,
-)
+from . import errors, market, metrics
 from .api import value
-from .design import Design
-from .draws import Draws
+from .baselines import curves, data_shapley
+from .baselines.exact_neighbours import knn_values
+from .data import datasets
+from .data.points import Bundles, Points
 from .errors import DrawError, DShapleyError, FitError, InputError, RunFolderError
+from .inference import profile
+from .inference.valuation import Valuation, estimate
 from .learners import learner
 from .metrics import Metric
-from .neighbours import knn_values
-from .points import Bundles, Points
-from .potentials import MeanPotential, Potential, marginals, potential
-from .runs import Interrupted, run
-from .store import load
-from .valuation import Valuation, estimate
+from .potentials import MeanPotential, Potential, marginals, potential, testing
+from .running import planning, stopping
+from .running.run import Interrupted, run
+from .running.run_folder import load
+from .sampling import sizes
+from .sampling.design import Design
+from .sampling.draws import Draws
+from .theory import bounds
 
 __version__: str
 
@@ -61,5 +55,6 @@ __all__ = [
     "run",
     "sizes",
     "stopping",
+    "testing",
     "value",
 ]

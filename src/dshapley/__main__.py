@@ -1,6 +1,6 @@
 """`python -m dshapley`."""
 
-from dshapley.start import main
+from dshapley.cli.start import main
 
 if __name__ == "__main__":
     main()

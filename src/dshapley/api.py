@@ -10,23 +10,23 @@ from typing import Any
 
 import numpy as np
 
-from dshapley.crossfitting import MOST_TESTED, CrossFitted, cross_fitted
-from dshapley.design import Design
-from dshapley.draws import Draws
+from dshapley.data.folds import set_aside
+from dshapley.data.points import Array, Bundles, Points, as_points, names_of
+from dshapley.data.targets import check_repeated, task_of_labels
 from dshapley.errors import InputError, warn
-from dshapley.folds import set_aside
-from dshapley.interpolation import chosen_to_measure
+from dshapley.inference.interpolation import chosen_to_measure
+from dshapley.inference.valuation import Valuation, completed, estimate
 from dshapley.learners import Fast
+from dshapley.learners.by_name import model_from_name
 from dshapley.metrics import Metric
-from dshapley.models import model_from_name
-from dshapley.points import Array, Bundles, Points, as_points, names_of
 from dshapley.potentials import ModelPotential, Way, potential
-from dshapley.preprocessing import Preprocess
-from dshapley.runs import FEWEST_REFERENCES, Interrupted, run
-from dshapley.sizes import balanced_by_default, by_work
-from dshapley.stopping import StopRule, stop_rule
-from dshapley.targets import check_repeated, task_of_labels
-from dshapley.valuation import Valuation, completed, estimate
+from dshapley.potentials.preprocessing import Preprocess
+from dshapley.running.run import FEWEST_REFERENCES, Interrupted, run
+from dshapley.running.stopping import StopRule, stop_rule
+from dshapley.sampling.crossfitting import MOST_TESTED, CrossFitted, cross_fitted
+from dshapley.sampling.design import Design
+from dshapley.sampling.draws import Draws
+from dshapley.sampling.sizes import balanced_by_default, by_work
 
 __all__ = ["default_m", "value"]
 

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import stats
 
-from dshapley.curves import removal
-from dshapley.design import Design
-from dshapley.draws import Draws
+from dshapley.baselines.curves import removal
+from dshapley.baselines.exact_neighbours import knn_values
+from dshapley.data.points import Floats
+from dshapley.experiments.plots import new_figure, shade
 from dshapley.experiments.removing import RANDOM
 from dshapley.experiments.tasks import Task, exponent, within_classes
 from dshapley.experiments.work import Claim, Scale, Work
-from dshapley.neighbours import knn_values
-from dshapley.plots import new_figure, shade
-from dshapley.points import Floats
+from dshapley.inference.valuation import completed, estimate
 from dshapley.potentials import potential
-from dshapley.runs import run as run_draws
-from dshapley.sizes import power
-from dshapley.valuation import completed, estimate
+from dshapley.running.run import run as run_draws
+from dshapley.sampling.design import Design
+from dshapley.sampling.draws import Draws
+from dshapley.sampling.sizes import power
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import stats
 
-from dshapley.curves import removal
-from dshapley.data_shapley import tmc_draws
-from dshapley.datasets import Dataset, load
-from dshapley.design import Design
-from dshapley.draws import Draws
-from dshapley.estimation import CHAIN_EVERY
+from dshapley.baselines.curves import removal
+from dshapley.baselines.data_shapley import tmc_draws
+from dshapley.data.datasets import Dataset, load
+from dshapley.data.points import Floats, Points
+from dshapley.experiments.plots import new_figure
 from dshapley.experiments.tasks import within_classes
 from dshapley.experiments.work import Claim, Rows, Scale, Work
-from dshapley.interpolation import chosen_to_measure
-from dshapley.models import model_from_name
-from dshapley.plots import new_figure
-from dshapley.points import Floats, Points
+from dshapley.inference.estimation import CHAIN_EVERY
+from dshapley.inference.interpolation import chosen_to_measure
+from dshapley.inference.valuation import completed, estimate
+from dshapley.learners.by_name import model_from_name
 from dshapley.potentials import ModelPotential, potential
-from dshapley.runs import run as run_draws
-from dshapley.sizes import bands
-from dshapley.valuation import completed, estimate
+from dshapley.running.run import run as run_draws
+from dshapley.sampling.design import Design
+from dshapley.sampling.draws import Draws
+from dshapley.sampling.sizes import bands
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dshapley.experiments.plots import new_figure
 from dshapley.experiments.removing import smoke_tasks
 from dshapley.experiments.tasks import (
     ALGORITHM_1,
@@ -17,8 +18,7 @@ from dshapley.experiments.tasks import (
     valued,
 )
 from dshapley.experiments.work import Claim, Rows, Scale, Work
-from dshapley.plots import new_figure
-from dshapley.valuation import estimate
+from dshapley.inference.valuation import estimate
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dshapley.experiments.plots import new_figure
 from dshapley.experiments.selling import BUYER, RANDOM, SELLER, Sale, bought
 from dshapley.experiments.work import Claim, Rows, Scale, Work
 from dshapley.market.agreement import Way
-from dshapley.plots import new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dshapley.data_shapley import leave_one_out, random_order, tmc
-from dshapley.datasets import Dataset, divided, load
-from dshapley.design import Design
+from dshapley.baselines.data_shapley import leave_one_out, random_order, tmc
+from dshapley.baselines.exact_neighbours import knn_values
+from dshapley.data.datasets import Dataset, divided, load
+from dshapley.data.points import Points
+from dshapley.data.tables import read_table
+from dshapley.experiments.plots import new_figure
 from dshapley.experiments.work import Claim, Scale, Work
-from dshapley.models import model_from_name
-from dshapley.neighbours import knn_values
-from dshapley.plots import new_figure
-from dshapley.points import Points
+from dshapley.inference.valuation import Valuation, estimate
+from dshapley.learners.by_name import model_from_name
 from dshapley.potentials import potential
-from dshapley.runs import run as run_draws
-from dshapley.tables import read_table
-from dshapley.valuation import Valuation, estimate
+from dshapley.running.run import run as run_draws
+from dshapley.sampling.design import Design
 
 if TYPE_CHECKING:
     import pandas as pd

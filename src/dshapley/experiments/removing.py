@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dshapley.curves import removal
+from dshapley.baselines.curves import removal
+from dshapley.experiments.plots import new_figure, shade
 from dshapley.experiments.tasks import (
     ALGORITHM_1,
     INTERPOLATION,
@@ -21,7 +22,6 @@ from dshapley.experiments.tasks import (
     within_classes,
 )
 from dshapley.experiments.work import Claim, Rows, Work
-from dshapley.plots import new_figure, shade
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,9 +10,9 @@ from typing import Any
 
 import dshapley
 from dshapley.experiments import experiment
+from dshapley.experiments.plots import new_figure
 from dshapley.experiments.work import Claim, Rows, Work
 from dshapley.files import write_atomically
-from dshapley.plots import new_figure
 
 __all__ = ["Reproduced", "reproduce"]
 

@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from dshapley.curves import addition
-from dshapley.datasets import Dataset, load
-from dshapley.design import Design
+from dshapley.baselines.curves import addition
+from dshapley.data.datasets import Dataset, load
+from dshapley.data.points import Points
 from dshapley.experiments.work import Rows, Work
+from dshapley.inference.valuation import estimate
+from dshapley.learners.by_name import model_from_name
 from dshapley.market import PriceList, price_list
 from dshapley.market import check as check_prices
 from dshapley.market.agreement import Way
-from dshapley.models import model_from_name
-from dshapley.points import Points
 from dshapley.potentials import ModelPotential, potential
-from dshapley.runs import run as run_draws
-from dshapley.valuation import estimate
+from dshapley.running.run import run as run_draws
+from dshapley.sampling.design import Design
 
 __all__ = ["BUYER", "RANDOM", "SELLER", "Sale", "bought", "estimator"]
 

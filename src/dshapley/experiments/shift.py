@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dshapley.bounds import shift_gap
-from dshapley.datasets import Dataset, load, table
-from dshapley.design import Design
-from dshapley.draws import Draws
+from dshapley.data.datasets import Dataset, load, table
+from dshapley.data.points import Array, Points
 from dshapley.errors import InputError
+from dshapley.experiments.plots import new_figure, shade
 from dshapley.experiments.work import Claim, Rows, Scale, Work
-from dshapley.models import model_from_name
-from dshapley.plots import new_figure, shade
-from dshapley.points import Array, Points
+from dshapley.inference.valuation import estimate
+from dshapley.learners.by_name import model_from_name
 from dshapley.potentials import potential
-from dshapley.runs import run as run_draws
-from dshapley.transport import wasserstein
-from dshapley.valuation import estimate
+from dshapley.running.run import run as run_draws
+from dshapley.sampling.design import Design
+from dshapley.sampling.draws import Draws
+from dshapley.theory.bounds import shift_gap
+from dshapley.theory.transport import wasserstein
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

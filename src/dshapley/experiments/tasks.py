@@ -11,17 +11,17 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.stats import rankdata
 
-from dshapley.datasets import Dataset, divided, load
-from dshapley.design import Design
-from dshapley.draws import Draws
+from dshapley.data.datasets import Dataset, divided, load
+from dshapley.data.points import Array, Floats, Points
+from dshapley.data.tables import read_table
 from dshapley.experiments.work import Work
-from dshapley.models import model_from_name
-from dshapley.points import Array, Floats, Points
+from dshapley.inference.valuation import completed, estimate
+from dshapley.learners.by_name import model_from_name
 from dshapley.potentials import ModelPotential, potential
-from dshapley.runs import run
-from dshapley.sizes import power
-from dshapley.tables import read_table
-from dshapley.valuation import completed, estimate
+from dshapley.running.run import run
+from dshapley.sampling.design import Design
+from dshapley.sampling.draws import Draws
+from dshapley.sampling.sizes import power
 
 __all__ = [
     "ALGORITHM_1",

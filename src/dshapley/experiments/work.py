@@ -13,9 +13,9 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import numpy as np
 from scipy import stats
 
+from dshapley.data.points import Floats
 from dshapley.errors import InputError
 from dshapley.files import write_atomically
-from dshapley.points import Floats
 
 __all__ = ["SCALES", "Claim", "Rows", "Scale", "Work"]
 

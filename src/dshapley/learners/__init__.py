@@ -5,9 +5,9 @@ each), or refitting, which serves every estimator that no family knows. Register
 with `@dshapley.learner.register(YourEstimator)`.
 """
 
-from dshapley.learners.choice import learner
 from dshapley.learners.fast import Fast
 from dshapley.learners.protocol import Learner, Query
 from dshapley.learners.refit import Refit
+from dshapley.learners.registry import learner
 
 __all__ = ["Fast", "Learner", "Query", "Refit", "learner"]

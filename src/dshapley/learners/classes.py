@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from dshapley.data.points import Array, Floats
 from dshapley.errors import FitError
 from dshapley.learners.fast import Asked, Sample, UnsupportedError
-from dshapley.points import Array, Floats
 
 __all__ = ["Classes", "times"]
 

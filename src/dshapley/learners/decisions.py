@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from dshapley.data.points import Array, Floats, Points
 from dshapley.learners.fast import Asked, Sample, Scored, double
 from dshapley.learners.flips import Flips, as_labels
 from dshapley.learners.protocol import Query
 from dshapley.learners.refit import Refit
-from dshapley.points import Array, Floats, Points
 
 __all__ = ["Case", "Coefficients", "Models", "answers", "rounding"]
 

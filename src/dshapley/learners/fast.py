@@ -13,10 +13,10 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 
+from dshapley.data.points import Array, Bundles, Floats, Points
 from dshapley.errors import FitError
 from dshapley.learners.protocol import Query
 from dshapley.learners.refit import Refit, check_min_rows, described, training_sets
-from dshapley.points import Array, Bundles, Floats, Points
 
 __all__ = [
     "Asked",

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from dshapley.data.points import Array, Floats
 from dshapley.learners.kernels import kernel
-from dshapley.points import Array, Floats
 
 __all__ = ["Beyond", "Flips", "as_labels"]
 

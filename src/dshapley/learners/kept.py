@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable
 
-from dshapley.points import Array
+from dshapley.data.points import Array
 
 __all__ = ["Kept", "kept"]
 

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from dshapley.data.points import Array, Bundles, Floats, Points, Table
 from dshapley.metrics import Metric, Output
-from dshapley.points import Array, Bundles, Floats, Points, Table
 
 __all__ = ["Learner", "Query"]
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from dshapley.data.points import Array, Bundles, Floats, Points
 from dshapley.errors import FitError, InputError, is_whole
 from dshapley.learners.protocol import Query
-from dshapley.points import Array, Bundles, Floats, Points
 
 __all__ = ["Refit", "check_min_rows", "described", "is_classifier", "seeded", "training_sets"]
 

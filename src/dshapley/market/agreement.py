@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from dshapley.data_shapley import tmc_draws
-from dshapley.digits import number
-from dshapley.draws import Draws
+from dshapley.baselines.data_shapley import tmc_draws
+from dshapley.baselines.subsets import bundle_draws, sampled_draws
+from dshapley.data.points import Array, Bundles, Points, as_points
 from dshapley.errors import InputError, nearest, warn
-from dshapley.jackknife import Grouped, influence_of_test, parted
-from dshapley.market.comparing import error_of_sum, influence_of_draws
+from dshapley.formatting import number
+from dshapley.inference.jackknife import Grouped, influence_of_test, parted
+from dshapley.inference.uncertainty import check_confidence
+from dshapley.inference.valuation import estimate
+from dshapley.market.comparison import error_of_sum, influence_of_draws
 from dshapley.market.evidence import GROUPS, Evidence, TestRows
 from dshapley.market.prices import PriceList
-from dshapley.points import Array, Bundles, Points, as_points
+from dshapley.metrics.scorers import is_metric_name
 from dshapley.potentials import Potential, describe
-from dshapley.runs import labels_of_test
-from dshapley.scorers import is_metric_name
-from dshapley.stopping import StopRule
-from dshapley.subsets import bundle_draws, sampled_draws
-from dshapley.uncertainty import check_confidence
-from dshapley.valuation import estimate
+from dshapley.running.run import labels_of_test
+from dshapley.running.stopping import StopRule
+from dshapley.sampling.draws import Draws
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dshapley.encoding import is_number, near_unique, plain_columns
+from dshapley.data.encoding import is_number, near_unique, plain_columns
+from dshapley.data.points import Points
+from dshapley.data.tables import check_target, task_of
 from dshapley.errors import InputError, nearest, warn
 from dshapley.market.summaries import LEAST_ROWS, Summary, summary
-from dshapley.points import Points
-from dshapley.tables import check_target, task_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dshapley.market.comparing import (
+from dshapley.data.points import Floats
+from dshapley.inference.uncertainty import student_quantile
+from dshapley.market.comparison import (
     FEWEST,
     ape,
     corrected,
@@ -15,8 +17,6 @@ from dshapley.market.comparing import (
     rank_correlation,
     with_interval,
 )
-from dshapley.points import Floats
-from dshapley.uncertainty import student_quantile
 
 __all__ = ["GROUPS", "Evidence", "Interval", "TestRows"]
 

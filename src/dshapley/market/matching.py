@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dshapley.bounds import shift_gap
-from dshapley.digits import number
 from dshapley.errors import InputError
+from dshapley.formatting import number
 from dshapley.market.prices import PriceList
 from dshapley.market.summaries import Summary, coarser
-from dshapley.sizes import PerSize
+from dshapley.sampling.sizes import PerSize
+from dshapley.theory.bounds import shift_gap
 
 __all__ = ["Match", "match"]
 
@@ -120,7 +120,7 @@ def match(
 
     Examples
     --------
-    >>> from dshapley.points import Points
+    >>> from dshapley.data.points import Points
     >>> from dshapley.market.summaries import summary
     >>> rng = np.random.default_rng(0)
     >>> seller = summary(Points(rng.normal(size=(4000, 3))))

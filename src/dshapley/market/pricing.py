@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dshapley.errors import MOST_M, InputError, is_whole, warn
+from dshapley.inference.profile import extrapolate
+from dshapley.inference.uncertainty import check_confidence
+from dshapley.inference.valuation import Valuation
 from dshapley.market.prices import COLUMNS, PriceList, sealed
 from dshapley.market.rates import Prices, plain, prices_at
-from dshapley.profile import extrapolate
-from dshapley.uncertainty import check_confidence
-from dshapley.valuation import Valuation
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,8 +62,8 @@ def price_list(
 
     Examples
     --------
-    >>> from dshapley.points import Points
-    >>> from dshapley.data_shapley import exact
+    >>> from dshapley.data.points import Points
+    >>> from dshapley.baselines.data_shapley import exact
     >>> values = exact(lambda S: float(len(set(S.y.tolist()))), Points([[0.0]] * 3, [0, 0, 1]))
     >>> prices = price_list(values, budget=100)
     >>> prices.at(3)["price"].tolist(), prices.totals["rate"].tolist()

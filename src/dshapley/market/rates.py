@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from dshapley.data.points import Floats
 from dshapley.errors import InputError, warn
-from dshapley.market.comparing import reliability
-from dshapley.points import Floats
-from dshapley.uncertainty import stderr_of_differences, student_quantile
-from dshapley.valuation import Valuation
+from dshapley.inference.uncertainty import stderr_of_differences, student_quantile
+from dshapley.inference.valuation import Valuation
+from dshapley.market.comparison import reliability
 
 __all__ = ["Prices", "plain", "prices_at"]
 

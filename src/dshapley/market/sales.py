@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from dshapley.data.points import Bundles, Points
+from dshapley.data.tables import prepare, read_table, task_of
 from dshapley.errors import InputError, nearest, warn
+from dshapley.inference.valuation import Valuation, estimate
+from dshapley.learners.by_name import MODELS, model_from_name
 from dshapley.market.agreement import Check, check
 from dshapley.market.coding import table_summary
 from dshapley.market.matching import Match, match
@@ -16,15 +20,11 @@ from dshapley.market.prices import PriceList, load_prices
 from dshapley.market.pricing import price_list
 from dshapley.market.splitting import Splitting, splitting
 from dshapley.market.summaries import load_summary
-from dshapley.models import MODELS, model_from_name
-from dshapley.points import Bundles, Points
+from dshapley.metrics.scorers import is_metric_name
 from dshapley.potentials import potential
-from dshapley.predict import run_tables
-from dshapley.runs import METHOD
-from dshapley.scorers import is_metric_name
-from dshapley.store import load
-from dshapley.tables import prepare, read_table, task_of
-from dshapley.valuation import Valuation, estimate
+from dshapley.running.run import METHOD
+from dshapley.running.run_folder import load
+from dshapley.running.source_tables import run_tables
 
 if TYPE_CHECKING:
     import pandas as pd

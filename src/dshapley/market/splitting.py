@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dshapley.data.points import Array, Floats
 from dshapley.errors import InputError, nearest, warn
-from dshapley.points import Array, Floats
-from dshapley.uncertainty import bonferroni_quantile, check_confidence
-from dshapley.valuation import Valuation
+from dshapley.inference.uncertainty import bonferroni_quantile, check_confidence
+from dshapley.inference.valuation import Valuation
 
 if TYPE_CHECKING:
     import pandas as pd

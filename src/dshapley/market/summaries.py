@@ -20,10 +20,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 import numpy as np
 
+from dshapley.data.points import Array, Floats, Points, as_points
 from dshapley.documents import read_document
 from dshapley.errors import InputError, is_whole, nearest
 from dshapley.files import write_atomically
-from dshapley.points import Array, Floats, Points, as_points
 
 __all__ = ["LEAST_ROWS", "Summary", "coarser", "load_summary", "summary"]
 

@@ -1,0 +1,248 @@
+"""Point removal and point addition: does an order of points tell what they do to a model?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dshapley.data.points import Bundles, Floats, Points, as_points
+from dshapley.errors import DrawError, InputError, is_whole
+from dshapley.inference.valuation import Valuation
+from dshapley.potentials import Potential, check_points
+from dshapley.running.workers import Result, results
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Curve", "addition", "removal"]
+
+First: TypeAlias = Literal["highest", "lowest"]
+Counts: TypeAlias = NDArray[np.int64]
+
+_FRACTIONS = tuple(np.linspace(0, 0.5, 11).tolist())
+_ALL_FRACTIONS = tuple(np.linspace(0, 1, 11).tolist())
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """U as points go, or come, in order of value and in random orders.
+
+    Attributes
+    ----------
+    fractions, counts
+        How many points are gone, or have come, at each step.
+    scores
+        U at each step, in order of value.
+    random
+        The same for each random order: (repeats, steps).
+    """
+
+    fractions: Floats
+    counts: Counts
+    scores: Floats
+    random: Floats
+
+    @property
+    def random_mean(self) -> Floats:
+        """U at each step, on average over the random orders."""
+        return np.asarray(self.random.mean(axis=0))
+
+    @property
+    def random_stderr(self) -> Floats:
+        """The standard error of that mean; NaN with less than two orders."""
+        n = len(self.random)
+        if n < 2:
+            return np.full(len(self.scores), np.nan)
+        return np.asarray(self.random.std(axis=0, ddof=1) / np.sqrt(n))
+
+    @property
+    def gap(self) -> tuple[float, float]:
+        """By how much U is higher in order of value than in random order, and its standard error.
+
+        On average over the steps; below 0 where it is lower. The error is that of the random
+        orders: the order of value is one order, and has none.
+        """
+        if len(self.random) == 0:
+            raise InputError("there is no random order to compare with: give repeats")
+        gaps = self.scores.mean() - self.random.mean(axis=1)
+        error = gaps.std(ddof=1) / np.sqrt(len(gaps)) if len(gaps) > 1 else float("nan")
+        return float(gaps.mean()), float(error)
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a step."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            {
+                "fraction": self.fractions,
+                "count": self.counts,
+                "score": self.scores,
+                "random": self.random_mean,
+                "random_stderr": self.random_stderr,
+            }
+        )
+
+
+def removal(
+    U: Potential,
+    points: Points | tuple[Any, Any],
+    values: Valuation | Sequence[float] | Floats,
+    *,
+    first: First = "highest",
+    fractions: Sequence[float] = _FRACTIONS,
+    repeats: int = 10,
+    seed: int = 0,
+    n_jobs: int | None = None,
+) -> Curve:
+    """U of what is left as points are removed (section 3.3): retrained at each step.
+
+    Parameters
+    ----------
+    U
+        Any potential. What it tests on should not be what the values were found on.
+    points, values
+        The training set, and the value of each of its points.
+    first
+        Whether those of highest or of lowest value go first. Equal values go in random order.
+    fractions
+        Which fractions of the points are gone at each step.
+    repeats
+        How many random orders to compare with.
+    seed
+        Of the random orders, and of the order among equal values.
+    n_jobs
+        As for `dshapley.run`.
+
+    Examples
+    --------
+    >>> points = Points([[3.0], [1.0], [2.0]])
+    >>> curve = removal(lambda S: float(S.X.sum()), points, [3, 1, 2], fractions=[0, 1/3, 2/3])
+    >>> curve.scores.tolist()
+    [6.0, 3.0, 1.0]
+    """
+    points = _checked(U, points, name="points")
+    orders = _orders(points, values, first, repeats, seed)
+    counts = _counts(fractions, len(points))
+    # In the order of the points: to some models the order of rows matters, but it is no removal.
+    kept = [[np.sort(order[n:]) for n in counts] for order in orders]
+    return _curve(U, None, points, kept, fractions, counts, n_jobs)
+
+
+def addition(
+    U: Potential,
+    start: Points | tuple[Any, Any],
+    points: Points | tuple[Any, Any],
+    values: Valuation | Sequence[float] | Floats,
+    *,
+    first: First = "highest",
+    fractions: Sequence[float] = _ALL_FRACTIONS,
+    repeats: int = 10,
+    seed: int = 0,
+    n_jobs: int | None = None,
+) -> Curve:
+    """U of `start` as points are added to it (section 4): retrained at each step.
+
+    The parameters are those of `removal`; `start` is what a buyer has.
+
+    >>> none, points = Points(np.empty((0, 1))), Points([[3.0], [1.0], [2.0]])
+    >>> curve = addition(lambda S: float(S.X.sum()), none, points, [3, 1, 2], fractions=[0, 1/3, 1])
+    >>> curve.scores.tolist()
+    [0.0, 3.0, 6.0]
+    """
+    start = _checked(U, start, name="start")
+    points = _checked(U, points, name="points")
+    orders = _orders(points, values, first, repeats, seed)
+    counts = _counts(fractions, len(points))
+    added = [[np.sort(order[:n]) for n in counts] for order in orders]
+    return _curve(U, start, points, added, fractions, counts, n_jobs)
+
+
+def _checked(U: Potential, points: Any, *, name: str) -> Points:
+    if isinstance(points, Bundles):
+        raise InputError(f"{name}: bundles cannot be removed or added; give points")
+    found = points if isinstance(points, Points) else as_points(points, name=name)
+    if len(found):
+        check_points(U, found, name=name)
+    return found
+
+
+def _orders(points: Points, values: Any, first: First, repeats: int, seed: int) -> list[Counts]:
+    """The order of value, then the random ones."""
+    if isinstance(values, Valuation) and not np.array_equal(values.ids, points.ids):
+        raise InputError("the values are of other points: their ids are not those of the points")
+    try:
+        numbers = np.asarray(values.values if isinstance(values, Valuation) else values, float)
+    except (TypeError, ValueError):
+        raise InputError("values: give a number for each point") from None
+    if not is_whole(seed, least=0):
+        raise InputError(f"seed = {seed!r}: a seed is a whole number, 0 or more")
+    if numbers.shape != (len(points),):
+        raise InputError(f"{len(points)} points, but values of shape {numbers.shape}")
+    if len(points) == 0:
+        raise InputError("there are no points")
+    if not np.isfinite(numbers).all():
+        where = int(np.flatnonzero(~np.isfinite(numbers))[0])
+        raise InputError(f"the value of point {where} is {numbers[where]}")
+    if first not in ("highest", "lowest"):
+        raise InputError(f"first = {first!r}: those of 'highest' or of 'lowest' value")
+    if not is_whole(repeats, least=0):
+        raise InputError(f"repeats = {repeats}: a number of random orders, 0 or more")
+    rng = np.random.default_rng(seed)
+    ties = rng.permutation(len(points))
+    by_value = np.lexsort((ties, -numbers if first == "highest" else numbers))
+    return [by_value, *(rng.permutation(len(points)) for _ in range(repeats))]
+
+
+def _counts(fractions: Sequence[float], n: int) -> Counts:
+    parts = np.asarray(fractions, dtype=float)
+    if parts.ndim != 1 or len(parts) == 0 or not ((parts >= 0) & (parts <= 1)).all():
+        raise InputError(f"fractions = {fractions}: numbers from 0 to 1")
+    return np.rint(parts * n).astype(np.int64)
+
+
+def _curve(
+    U: Potential,
+    start: Points | None,
+    points: Points,
+    rows: list[list[Counts]],
+    fractions: Sequence[float],
+    counts: Counts,
+    n_jobs: int | None,
+) -> Curve:
+    scores = np.empty((len(rows), len(counts)))
+    # With no point gone, or all, the order makes no difference: U is evaluated once.
+    whole = [s for s, n in enumerate(counts) if n in (0, len(points))]
+    places = [
+        (i, s) for i in range(len(rows)) for s in range(len(counts)) if not i or s not in whole
+    ]
+    task = _Score(U, start, points, [rows[i][s] for i, s in places])
+    with results(task, range(len(places)), n_jobs) as found:
+        for (i, s), result in zip(places, found, strict=True):
+            scores[i, s] = result.marginals[0]
+    scores[:, whole] = scores[0, whole]
+    return Curve(np.asarray(fractions, dtype=float), counts, scores[0], scores[1:])
+
+
+@dataclass(frozen=True)
+class _Score:
+    """U of the t-th set of rows."""
+
+    U: Potential
+    start: Points | None
+    points: Points
+    rows: list[Counts]
+
+    def __call__(self, t: int) -> Result:
+        S = self.points.take(self.rows[t])
+        S = S if self.start is None else self.start + S
+        try:
+            score = float(self.U(S))
+        except Exception as error:
+            raise DrawError(f"U of the {len(S)} points at step {t} failed: {error}") from error
+        if not np.isfinite(score):
+            raise DrawError(f"U of the {len(S)} points at step {t} is {score}")
+        return Result(1, np.array([score]))

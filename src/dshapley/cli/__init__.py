@@ -1,0 +1,1 @@
+"""The command `dshapley`: `start` is its door, `app` and `market` its commands."""

@@ -1,0 +1,267 @@
+"""What commands that value a table have in common: options, and the valuation asked for."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import typer
+
+from dshapley.errors import MOST_M, InputError
+
+__all__ = ["Question", "seconds_of", "workers"]
+
+_YEAR = 366 * 86_400
+MOST_DRAWS = 10**9
+MOST_MONEY = 1e15
+"""Beyond it, cents are lost in a float."""
+
+Table = Annotated[Path, typer.Argument(help="The database: a .csv, .tsv or .parquet file.")]
+Target = Annotated[str, typer.Option(help="The column to predict.")]
+Test = Annotated[Path | None, typer.Option(help="A table to test models on.")]
+TestSize = Annotated[
+    float | None,
+    typer.Option(
+        help="A share of the rows to set aside for testing; else each is valued by cross-fitting."
+    ),
+]
+PointsTable = Annotated[
+    Path | None, typer.Option(help="A table of rows to value; else those of the database.")
+]
+Id = Annotated[
+    str | None, typer.Option("--id", help="The column that names the rows; else their number.")
+]
+Group = Annotated[
+    str | None, typer.Option(help="Value rows that agree in this column as one bundle.")
+]
+Drop = Annotated[list[str] | None, typer.Option(help="A column to leave out.")]
+TaskName = Annotated[
+    str, typer.Option(help="classification or regression; else as the target looks.")
+]
+Model = Annotated[
+    str,
+    typer.Option(
+        help="The model: logistic, ridge, linear, knn, naive_bayes, svm, tree, forest, adaboost or "
+        "boosting; or module:factory for your own. auto: logistic for classes, ridge for numbers."
+    ),
+]
+Metric = Annotated[
+    str | None,
+    typer.Option(
+        help="The metric: accuracy, balanced_accuracy, f1, roc_auc, log_score or brier for "
+        "classes, neg_mse or r2 for numbers; or a scorer of scikit-learn, such as f1_macro. "
+        "Without it: accuracy or neg_mse."
+    ),
+]
+Size = Annotated[
+    int | None,
+    typer.Option("--m", max=MOST_M, help="The data set size to value for; else up to 1000."),
+]
+MinRows = Annotated[
+    int,
+    typer.Option(
+        max=MOST_M, help="Sets of fewer rows are not fitted but get a constant predictor."
+    ),
+]
+PathTaken = Annotated[
+    str, typer.Option(help="fast (without retraining), refit, or whichever is possible.")
+]
+PreprocessIn = Annotated[
+    str,
+    typer.Option(
+        "--preprocess",
+        help="For a Pipeline of yours: fit its first steps within each set, or once.",
+    ),
+]
+Weights = Annotated[
+    str, typer.Option(help="Size weights: auto, uniform (Algorithm 1), 1/k (Algorithm 2) or k^-a.")
+]
+Stratified = Annotated[
+    bool | None,
+    typer.Option(
+        "--stratified/--independent",
+        help="Balanced set sizes, or independent ones [default: balanced with --weights auto].",
+    ),
+]
+Anchor = Annotated[
+    bool | None,
+    typer.Option(
+        "--anchor/--no-anchor",
+        help="Control variates, or none [default: with --weights auto].",
+    ),
+]
+Share = Annotated[
+    float | None,
+    typer.Option(
+        "--p",
+        help="Measure this share of the rows, predict the others [default: all, if not too many].",
+    ),
+]
+Seed = Annotated[int, typer.Option(max=2**63 - 1, help="The seed of all randomness.")]
+Jobs = Annotated[int, typer.Option(max=1024, help="Worker processes; -1 for all cores.")]
+Backend = Annotated[str, typer.Option(help="loky (processes), threading or dask.")]
+Scheduler = Annotated[
+    str | None, typer.Option(help="With --backend dask: the scheduler's address.")
+]
+Out = Annotated[
+    Path | None, typer.Option(help="The run folder: results, and what it takes to go on.")
+]
+Source = Annotated[
+    Path | None,
+    typer.Option(help="The run's table, or the folder of its tables [default: where they were]."),
+]
+Top = Annotated[int, typer.Option(help="How many rows to show at each end.")]
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is to be valued, and how: the options by name."""
+
+    table: Path
+    target: str
+    test: Path | None
+    test_size: float | None
+    points: Path | None
+    id_column: str | None
+    group: str | None
+    drop: list[str] | None
+    task: str
+    model: str
+    metric: str | None
+    m: int | None
+    min_rows: int
+    path: str
+    preprocess: str
+    weights: str
+    stratified: bool | None
+    anchor: bool | None
+    p: float | None
+    seed: int
+    jobs: int
+    backend: str
+    scheduler: str | None
+    out: Path | None
+
+    @staticmethod
+    def of(options: Mapping[str, Any]) -> Question:
+        """The question that a command's options ask."""
+        names = {part.name for part in fields(Question)}
+        return Question(**{name: value for name, value in options.items() if name in names})
+
+    def prepared(self, notice: Any) -> tuple[Any, Any]:
+        """The estimator and the data; `notice` is told what was done to these."""
+        from dshapley.data.tables import prepare, read_table, task_of
+        from dshapley.learners.by_name import model_from_name
+        from dshapley.learners.refit import is_classifier
+
+        names = [self.id_column, self.group]
+        frame = read_table(self.table, text=names)
+        estimator = model_from_name(self.model, task_of(frame, self.target, asked=self.task))
+        prepared = prepare(
+            frame,
+            target=self.target,
+            task="classification" if is_classifier(estimator) else "regression",
+            test=None if self.test is None else read_table(self.test, text=names),
+            test_size=self.test_size,
+            points=None if self.points is None else read_table(self.points, text=names),
+            id_column=self.id_column,
+            group_column=self.group,
+            drop=self.drop or [],
+            seed=self.seed,
+        )
+        for text in prepared.notices:
+            notice(text)
+        return estimator, prepared
+
+    def valuation(self, estimator: Any, prepared: Any, rule: Any) -> Any:
+        """The answer, computed until the rule says stop."""
+        from dshapley.api import value
+        from dshapley.learners.refit import is_classifier
+
+        with workers(self.backend, self.scheduler, self.jobs):
+            return value(
+                prepared.database,
+                model=estimator,
+                test="cross" if prepared.test is None else prepared.test,
+                points=prepared.points,
+                groups=prepared.groups,
+                metric=self.metric,
+                min_rows=self.min_rows,
+                path=cast("Any", self.path),  # a wrong one is an error for people
+                preprocess=cast("Any", self.preprocess),
+                m=self.m,
+                weights=self.weights,
+                stratified=self.stratified,
+                anchor=self.anchor,
+                p=self.p,
+                until=rule,
+                seed=self.seed,
+                store=self.out,
+                info=self.info("classification" if is_classifier(estimator) else "regression"),
+            )
+
+    def info(self, task: str) -> dict[str, Any]:
+        """What a run folder keeps of the question, beside what identifies the run."""
+        return {
+            "table": str(self.table.resolve()),
+            "target": self.target,
+            "test_table": self.test and str(self.test.resolve()),
+            "test_size": self.test_size,
+            "points_table": self.points and str(self.points.resolve()),
+            "id": self.id_column,
+            "group": self.group,
+            "drop": self.drop or [],
+            "task": task,
+            "model": self.model,
+            "weights_as": self.weights,
+        }
+
+
+@contextlib.contextmanager
+def workers(backend: str, scheduler: str | None, jobs: int) -> Iterator[None]:
+    """Where draws are computed: joblib's backends by name."""
+    import joblib
+
+    if jobs == 0:
+        raise InputError("--jobs 0: give the number of worker processes, or -1 for all cores")
+    if backend not in ("loky", "threading", "dask"):
+        raise InputError(f"unknown backend {backend!r}: use loky, threading or dask")
+    if (backend == "dask") != (scheduler is not None):
+        raise InputError("--backend dask and --scheduler ADDRESS go together")
+    with contextlib.ExitStack() as stack:
+        if backend == "dask":
+            stack.enter_context(_dask_client(str(scheduler)))
+        stack.enter_context(joblib.parallel_config(backend=backend, n_jobs=jobs))
+        yield
+
+
+def _dask_client(scheduler: str) -> Any:
+    try:
+        from dask.distributed import Client
+    except ImportError:
+        raise InputError("dask is not installed: pip install 'dshapley[dask]'") from None
+    try:
+        return Client(scheduler, timeout="10s")  # type: ignore[no-untyped-call]
+    except (OSError, ValueError) as error:
+        raise InputError(f"no dask scheduler answers at {scheduler}: {error}") from None
+
+
+def seconds_of(text: str | None) -> float | None:
+    """A duration such as 90s, 10m or 2h in seconds.
+
+    >>> seconds_of("90"), seconds_of("1.5m"), seconds_of("2h")
+    (90.0, 90.0, 7200.0)
+    """
+    if text is None:
+        return None
+    match = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*([smh]?)", text.strip())
+    if match is None:
+        raise InputError(f"--time {text}: give a duration such as 90s, 10m or 2h")
+    seconds = float(match.group(1)) * {"": 1, "s": 1, "m": 60, "h": 3600}[match.group(2)]
+    if seconds > _YEAR:
+        raise InputError(f"--time {text[:40]}: give at most a year")
+    return seconds

@@ -1,0 +1,1 @@
+"""Models of each class: naive Bayes, discriminants, nearest centroid, without retraining."""

@@ -1,0 +1,321 @@
+"""Logistic regression with two classes: S is fitted once, and every S + z by a few products.
+
+In the coordinates where the Hessian H of S at its optimum w is the identity (H = LL', a row x
+becomes L^-1 x), the optimum of S + z is w + d with
+
+    d + sum over S of C_i r_i(x_i'd) x_i + C_z (s(f_z + z'd) - y_z) z = 0,
+
+where s is the sigmoid, f = x'w, and r_i(u) = s(f_i + u) - s(f_i) - s'(f_i) u is what S has beyond
+its quadratic part. Without r this is one scalar equation for each z; from its solution all z
+together go to the optimum by conjugate gradients (see `polish`).
+
+Where labels are asked for, single precision and a rough optimum do for all z but those with a
+test row so near to the boundary that the label is not sure; they are solved on in double.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+from scipy.special import expit
+
+from dshapley.data.points import Array, Floats
+from dshapley.errors import FitError
+from dshapley.learners.classes import check_class_weight, class_weights
+from dshapley.learners.fast import Asked, Family, Sample, UnsupportedError
+from dshapley.learners.flips import Flips
+from dshapley.learners.kernels import kernel
+from dshapley.learners.logistic.binary_solver import Quadratic, first_steps, polished
+from dshapley.learners.logistic.long_double import SURE_STEP, Precise, check_sure, outputs_of
+from dshapley.learners.logistic.passes import EXACT, Steps, sure_labels
+from dshapley.learners.logistic.softmax import Softmax
+
+__all__ = ["family"]
+
+_NEWTON_STEPS = 200
+_FAIR = 1e-5
+"""A Newton decrement that may be all that rounding leaves: `_base` then decides if that is near."""
+
+_EPSILON = float(np.finfo(np.float64).eps)
+
+
+def family(estimator: Any) -> Family:
+    """The family of a LogisticRegression with an L2 penalty."""
+    asked = estimator.get_params()
+    if asked["solver"] == "liblinear":
+        raise UnsupportedError("solver='liblinear' has an optimum of its own")
+    if asked["penalty"] not in ("l2", "deprecated") or asked["l1_ratio"]:
+        raise UnsupportedError("only the L2 penalty has a fast path")
+    if not np.isfinite(asked["C"]):
+        raise UnsupportedError("without a penalty small sets have no optimum")
+    if asked.get("multi_class", "auto") not in ("auto", "deprecated"):  # before scikit-learn 1.8
+        raise UnsupportedError("multi_class has no fast path")
+    check_class_weight(asked["class_weight"])
+    return Logistic(asked["C"], asked["fit_intercept"], asked["class_weight"])
+
+
+def _block_size(k: int, asked: Asked) -> int:
+    """How many z are solved together: so many that their products with S stay in the cache."""
+    columns = asked.n_classes if asked.n_classes > 2 else 1
+    size = int(np.clip((1 << 19) // max(k * columns, 1), 128, 1024))
+    if asked.kind == "label":
+        return size
+    return max(1, min(size, (1 << 22) // (len(asked.X) * asked.n_classes)))
+
+
+@dataclass(frozen=True)
+class Logistic:
+    """C, fit_intercept and class_weight as in scikit-learn; how it is solved does not matter."""
+
+    C: float
+    fit_intercept: bool
+    class_weight: Any
+
+    def outputs(self, S: Sample, Z: Sample, asked: Asked) -> Iterator[Array]:
+        """Blocks of rows: trained on S, if it has every class, then on S + z for each z."""
+        assert asked.classes is not None
+        labels, c = asked.classes, asked.n_classes
+        counts = np.bincount(S.y, minlength=c)
+
+        @cache
+        def base(z_class: int | None) -> _Base | Softmax | Precise:
+            """S as it stands in S + z for a z of this class."""
+            with_z = counts + (np.arange(c) == z_class)
+            weights = self.C * class_weights(self.class_weight, with_z, labels)
+            setting = (S.X, S.y, weights, asked.X, self.fit_intercept, asked.kind)
+            try:
+                if c == 2:
+                    return _base(*setting)
+                missing = z_class if counts.min() == 0 else None
+                return Softmax.fitted(*setting, Z.X, missing)
+            except (FitError, np.linalg.LinAlgError):
+                return Precise(*setting)
+
+        whole = bool(counts.all())
+        if whole:
+            yield base(None).alone()
+        size = _block_size(len(S), asked)
+        for start in range(0, len(Z), size):
+            rows, y = Z.X[start : start + size], Z.y[start : start + size]
+            if whole and self.class_weight != "balanced":
+                yield base(None).adding(rows, y)
+                continue
+            parts = [(y == a, base(int(a)).adding(rows[y == a], y[y == a])) for a in np.unique(y)]
+            block = np.empty((len(y), *parts[0][1].shape[1:]), parts[0][1].dtype)
+            for where, part in parts:
+                block[where] = part
+            yield block
+
+
+@dataclass(frozen=True, eq=False)
+class _Base:
+    """The model of S, and the test rows as it sees them."""
+
+    S: tuple[Floats, Array]
+    """Its rows and classes."""
+    centre: Floats | None
+    """What is taken from all rows, where an intercept makes up for it."""
+    w: Floats
+    root: Floats
+    """L^-1 of the Hessian LL' at w."""
+    quadratic: Quadratic
+    weights: Floats
+    """C of a row of each class."""
+    X: Floats
+    """The test rows."""
+    T: Floats
+    """The same, centred and with a column for the intercept."""
+    kind: str
+    reach: float
+    """How far a test row's decision value can move for a step of length 1."""
+
+    def alone(self) -> Array:
+        """One row: the outputs of S itself."""
+        return self._outputs(self._decisions[np.newaxis])
+
+    def adding(self, rows: Floats, y: Array) -> Array:
+        """The outputs of S + z for each z."""
+        S, raw = self.quadratic, rows
+        rows, _ = _framed(raw, self.centre)
+        points = (rows @ self.root.T, rows @ self.w, y, self.weights[y])
+        start = first_steps(S, *points)
+        if self.kind != "label":
+            steps = polished(S, *points, start=start, tolerance=np.full(len(y), EXACT))
+            outputs = self._outputs(self._decisions + steps.d @ self._test.T)
+            lost = np.flatnonzero(steps.blur * self.reach > SURE_STEP)
+            return self._with_lost(outputs, lost, raw, y)
+
+        def solve(which: Array, start: Steps, tolerance: Floats, single: bool) -> Steps:
+            some = (part[which] for part in points)
+            return polished(S.single if single else S, *some, start=start, tolerance=tolerance)
+
+        def label(which: Array, steps: Steps) -> tuple[Array, Floats]:
+            return self._flips.labels(steps.d, steps.blur)
+
+        sure = SURE_STEP / self.reach
+        labels, lost = sure_labels(solve, label, start, self._flips.reach, sure)
+        return self._with_lost(labels, lost, raw, y)
+
+    def _with_lost(self, outputs: Array, lost: Array, rows: Floats, y: Array) -> Array:
+        """Outputs with those of some z found by fitting S + z from scratch."""
+        X, classes = self.S
+        for i in lost:
+            setting = (
+                np.vstack([X, rows[i]]), np.append(classes, y[i]), self.weights, self.X,
+                self.centre is not None, self.kind,
+            )  # fmt: skip
+            try:
+                found = _base(*setting).alone()
+            except (FitError, np.linalg.LinAlgError):
+                found = Precise(*setting).alone()
+            outputs[i] = found[0]
+        return outputs
+
+    def _outputs(self, decisions: Floats) -> Array:
+        return outputs_of(decisions, self.kind)
+
+    @cached_property
+    def _decisions(self) -> Floats:
+        return self.T @ self.w
+
+    @cached_property
+    def _test(self) -> Floats:
+        return _whitened(self.T, self.root)
+
+    @cached_property
+    def _flips(self) -> Flips:
+        return Flips(self._decisions, self._test)
+
+
+def _base(X: Floats, y: Array, weights: Floats, T: Floats, fit_intercept: bool, kind: str) -> _Base:
+    """The fit on S, or for S of one class the best constant with one row of the other added.
+
+    An UncertainError where rounding may have moved its decision values by more than `SURE`.
+    """
+    S, test = (X, y), T
+    centre = X.mean(axis=0) if fit_intercept else None
+    (X, widest), (T, extremes) = _framed(X, centre), _framed(T, centre)
+    penalty = np.ones(X.shape[1])
+    start = np.zeros(X.shape[1])
+    counts = np.bincount(y, minlength=2)
+    if fit_intercept:
+        penalty[-1] = 0.0
+        odds = weights * np.maximum(counts, 1)
+        start[-1] = np.log(odds[1] / odds[0])
+    C = weights[y]
+    # S of one class alone has no optimum: its intercept has no penalty.
+    whole = bool(counts.all())
+    w = _optimum(X, y, C, penalty, start) if whole else start
+    f = X @ w
+    p = expit(f)
+    D = C * p * expit(-f)
+    pulls = C * _misses(f, y)
+    H = _hessian(X, D, penalty)
+    root = _inverse_root(H)
+    gradient = root @ (penalty * w + X.T @ pulls)
+    growth = float((np.diag(H) * np.diag(root) ** 2).max())
+    quadratic = Quadratic(_whitened(X, root), p, D, gradient, growth)
+    reach = float(np.maximum(widest, extremes) @ np.sqrt(np.einsum("ij,ij->j", root, root)))
+    away = np.sqrt(gradient @ gradient) if whole else 0.0
+    # Rounding errors of the gradient in the norm of H^-1: of f, of the penalty, and of the sum.
+    noise = _EPSILON * (
+        np.sqrt(D.sum()) * (widest @ np.abs(w))
+        + np.sqrt(penalty @ w**2)
+        + np.abs(pulls).sum() * quadratic.reach
+    )
+    check_sure(away + noise, reach, len(X))
+    return _Base(S, centre, w, root, quadratic, weights, test, T, kind, reach)
+
+
+def _framed(X: Floats, centre: Floats | None) -> tuple[Floats, Floats]:
+    """The rows as they are, or centred and with a column of ones; and the largest in each column.
+
+    Centred, columns far from zero lose no digits.
+    """
+    intercept = centre is not None
+    shift = np.zeros(X.shape[1]) if centre is None else centre
+    rows, widest = np.empty((len(X), X.shape[1] + intercept)), np.zeros(X.shape[1] + intercept)
+    _frame(np.ascontiguousarray(X), shift, rows, widest)
+    return rows, widest
+
+
+@kernel
+def _frame(X: Array, shift: Array, rows: Array, widest: Array) -> None:
+    d = X.shape[1]
+    for i in range(X.shape[0]):
+        for j in range(d):
+            rows[i, j] = X[i, j] - shift[j]
+            widest[j] = max(widest[j], abs(rows[i, j]))
+        for j in range(d, rows.shape[1]):
+            rows[i, j] = 1.0
+            widest[j] = 1.0
+
+
+def _misses(f: Floats, y: Array) -> Floats:
+    """The probability of class 1 less y: without a difference, which would lose a small one."""
+    sign = np.where(y == 1, -1.0, 1.0)
+    return sign * expit(sign * f)
+
+
+def _hessian(X: Floats, D: Floats, penalty: Floats) -> Floats:
+    scaled = np.sqrt(D)[:, np.newaxis] * X
+    H = scaled.T @ scaled
+    H[np.diag_indices_from(H)] += penalty
+    return H
+
+
+def _inverse_root(H: Floats) -> Floats:
+    L = linalg.cholesky(H, lower=True, check_finite=False)
+    inverse, _ = linalg.lapack.dtrtri(L, lower=1)
+    return inverse
+
+
+def _whitened(X: Floats, root: Floats) -> Floats:
+    """X root', at half the price: root is a triangle."""
+    # BLAS counts columns first: X.T and root.T as it sees them are X and root in memory.
+    return linalg.blas.dtrmm(1.0, root.T, X.T, side=0, lower=0, trans_a=1).T
+
+
+def _optimum(
+    X: Floats, y: Array, C: Floats, penalty: Floats, w: Floats, *, tolerance: float = 1e-11
+) -> Floats:
+    """The optimum of S, by Newton's method; a Hessian serves as long as it serves well."""
+    if len(X) > 8 * X.shape[1] and len(np.unique(y[::4])) == 2:  # a quarter brings one near
+        w = _optimum(X[::4], y[::4], 4.0 * C[::4], penalty, w, tolerance=0.1)
+    sign = np.where(y == 1, -1.0, 1.0)
+
+    def loss(w: Floats, f: Floats) -> float:
+        return float(0.5 * penalty @ w**2 + C @ np.logaddexp(0.0, sign * f))
+
+    f = X @ w
+    value = loss(w, f)
+    factor: Any = None
+    before, was_fresh = np.inf, False
+    for _ in range(_NEWTON_STEPS):
+        misses = sign * expit(sign * f)
+        gradient = penalty * w + X.T @ (C * misses)
+        fresh = factor is None
+        if fresh:
+            p = np.abs(misses)
+            H = _hessian(X, C * p * (1.0 - p), penalty)
+            factor = linalg.cho_factor(H, lower=True, check_finite=False)
+        step = linalg.cho_solve(factor, gradient, check_finite=False)
+        decrement = float(np.sqrt(np.maximum(gradient @ step, 0.0)))
+        if decrement < tolerance or (was_fresh and 0.5 * before < decrement < _FAIR):
+            return w
+        if not fresh and decrement > 0.1 * before:
+            factor = None
+            continue
+        before, was_fresh = decrement, fresh
+        along, t = X @ step, 1.0
+        moved = loss(w - step, f - along)
+        while decrement > 1e-6 and moved > value - 0.1 * t * decrement**2 and t > 1e-8:
+            t, factor = t / 2.0, None
+            moved = loss(w - t * step, f - t * along)
+        w, f, value = w - t * step, f - t * along, moved
+    raise FitError(f"logistic regression on {len(X)} rows did not converge")

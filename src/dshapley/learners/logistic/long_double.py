@@ -1,0 +1,336 @@
+"""Logistic regression where double precision is not enough: one set at a time, in long double.
+
+With a weak penalty, or columns of very different sizes, the gradient near the optimum is a small
+difference of large numbers, and the Hessian has a range that a Cholesky factor in double precision
+loses. Here the model and its gradient are long double, each residual is computed without a
+difference from 1, and a step comes from a QR factor of the root of the Hessian, whose range is the
+square root of the Hessian's. The step need not be exact: the gradient decides where it ends.
+
+Where long double is no longer than double, more sets end in a `FitError`; none ends unnoticed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+from scipy.special import expit, softmax
+
+from dshapley.data.points import Array, Floats
+from dshapley.learners.fast import UncertainError
+from dshapley.learners.flips import as_labels
+
+__all__ = ["SURE", "SURE_STEP", "Precise", "check_sure", "outputs_of"]
+
+SURE = 1e-8
+"""How far the decision values of a test row may be from those of the optimum, relative to them
+where they are large. The bounds are loose: mostly the error is less than a thousandth of them."""
+
+SURE_STEP = 1e-7
+"""The same for a step from S to S + z, whose bound is looser still: it takes every row of S to move
+as far as the one that moves furthest."""
+
+_NEAR = 1e-11
+"""The same, where no further step is taken."""
+
+_CLOSE = 0.01
+"""A last step that moves the decision values of S by less is in the quadratic range."""
+
+_STEPS, _STEPS_FROM_NEAR = 300, 40
+_LONG = np.longdouble
+_EPSILON = float(np.finfo(_LONG).eps)
+
+_SQUARED = 1e7
+"""Beyond this condition the Hessian is not formed: its root is factored instead."""
+
+_WIDE = 256
+"""More unknowns than this are reduced to the rows' own space where there are fewer rows."""
+
+
+def check_sure(away: float, reach: float, k: int) -> None:
+    """An UncertainError if a fit in double precision is too far from its optimum.
+
+    At most `away`, in the norm of the Hessian; a decision value moves by `reach` for each 1 of it.
+    """
+    if not away * reach <= SURE:
+        raise UncertainError(f"logistic regression on {k} rows: rounding hides the optimum")
+
+
+def outputs_of(decisions: Floats, kind: str) -> Array:
+    """What is asked, from decision values (r, n) of two classes or (r, n, c) of more."""
+    if decisions.ndim == 2:
+        if kind == "label":
+            return as_labels(decisions > 0.0, 2)
+        signed = np.stack([-decisions, decisions], axis=-1)
+        return signed if kind == "score" else np.asarray(expit(signed))
+    if kind == "label":
+        return as_labels(decisions.argmax(axis=-1), decisions.shape[-1])
+    return np.asarray(softmax(decisions, axis=-1))
+
+
+@dataclass(frozen=True, eq=False)
+class Precise:
+    """S, and the test rows: every model is fitted on its own."""
+
+    X: Floats
+    y: Array
+    weights: Floats
+    """C of a row of each class."""
+    T: Floats
+    fit_intercept: bool
+    kind: str
+
+    def alone(self) -> Array:
+        """One row: the outputs of S itself."""
+        return self._outputs(_fit(self, self.X, self.y, None))
+
+    def adding(self, rows: Floats, y: Array) -> Array:
+        """The outputs of S + z for each z."""
+        whole = len(np.unique(self.y)) == len(self.weights)
+        near = _fit(self, self.X, self.y, None) if whole else None
+        return np.concatenate(list(self._each(rows, y, near)))
+
+    def _each(self, rows: Floats, y: Array, near: _Model | None) -> Iterator[Array]:
+        for row, label in zip(rows, y, strict=True):
+            model = _fit(self, np.vstack([self.X, row]), np.append(self.y, label), near)
+            yield self._outputs(model)
+
+    def _outputs(self, model: _Model) -> Array:
+        decisions = ((self.T - model.centre) @ model.W.T + model.b)[np.newaxis]
+        if len(self.weights) == 2:
+            decisions = decisions[..., 1] - decisions[..., 0]
+        return outputs_of(decisions, self.kind)
+
+
+@dataclass(frozen=True, eq=False)
+class _Model:
+    """Decision values are W (x - centre) + b: (c, d) and (c,)."""
+
+    centre: Floats
+    W: Floats
+    b: Floats
+
+
+def _fit(asked: Precise, X: Floats, y: Array, near: _Model | None) -> _Model:
+    """The model of X, y; `near` is one to start from, unless that is too far off."""
+    if near is not None:
+        try:
+            return _fit_from(asked, X, y, near)
+        except UncertainError:
+            return _fit_from(asked, X, y, None)
+    return _fit_from(asked, X, y, None)
+
+
+def _fit_from(asked: Precise, X: Floats, y: Array, near: _Model | None) -> _Model:
+    c, intercept = len(asked.weights), asked.fit_intercept
+    centre = X.mean(axis=0) if intercept else np.zeros(X.shape[1])
+    rows = X.astype(_LONG) - centre
+    turn = None
+    if len(X) < X.shape[1] and (c - 1) * X.shape[1] > _WIDE:
+        turn, _ = linalg.qr(rows.T.astype(np.float64), mode="economic", check_finite=False)
+        rows = rows @ turn
+    size = np.abs(rows).max(axis=0).astype(np.float64)
+    size[size == 0.0] = 1.0
+    test = asked.T - centre
+    test = (test if turn is None else test @ turn) / size
+    # With two classes scikit-learn penalises their difference: twice what two rows of W cost.
+    penalty = (2.0 if c == 2 else 1.0) / size.astype(_LONG) ** 2
+    start = np.zeros((c, len(size) + intercept))
+    if intercept:
+        counts = np.bincount(y, minlength=c)
+        start[:, -1] = np.log(asked.weights * counts)
+        if near is not None:
+            start[:, -1] = near.b + near.W @ (centre - near.centre)
+    if near is not None:
+        start[:, : len(size)] = (near.W if turn is None else near.W @ turn) * size
+    rows = rows / size
+    if intercept:
+        rows = np.column_stack([rows, np.ones(len(rows), _LONG)])
+        penalty, test = np.append(penalty, _LONG(0.0)), np.column_stack([test, np.ones(len(test))])
+    problem = _Problem(rows, y, asked.weights[y].astype(_LONG), penalty, _contrasts(c))
+    most = _STEPS if near is None else _STEPS_FROM_NEAR
+    V = _optimum(problem, problem.contrasts.T @ start.astype(_LONG), test, most)
+    W = (problem.contrasts @ V).astype(np.float64)
+    weights = W[:, : len(size)] / size
+    b = W[:, -1] if intercept else np.zeros(c)
+    return _Model(centre, weights if turn is None else weights @ turn.T, b)
+
+
+def _contrasts(c: int) -> Array:
+    """(c, c - 1) orthonormal columns of sum 0: at the optimum the rows of W sum to 0."""
+    return np.asarray(linalg.helmert(c).T, dtype=_LONG)
+
+
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    """The loss of V (c - 1, p), where W = contrasts @ V; all but y is long double."""
+
+    X: Array
+    y: Array
+    C: Array
+    penalty: Array
+    contrasts: Array
+
+    def decisions(self, V: Array) -> Array:
+        """(k, c - 1), in the contrasts."""
+        return self.X @ V.T
+
+    def probabilities(self, F: Array) -> tuple[Array, Array]:
+        """(k, c) of the classes, and what each lacks to the label: to full relative precision."""
+        full = F @ self.contrasts.T
+        P = np.exp(full - full.max(axis=1, keepdims=True))
+        P /= P.sum(axis=1, keepdims=True)
+        misses = P.copy()
+        own = np.arange(len(P)), self.y
+        misses[own] = 0.0
+        misses[own] = -misses.sum(axis=1)
+        return P, misses
+
+    def pulls(self, misses: Array) -> Array:
+        """(k, c - 1) how the loss depends on the decision values."""
+        return self.C[:, np.newaxis] * (misses @ self.contrasts)
+
+    def slope(self, V: Array, F: Array, step: Array, F_step: Array, t: Any) -> float:
+        """Of the loss at V - t step, in the direction in which t grows."""
+        _, misses = self.probabilities(F - t * F_step)
+        slope = (self.pulls(misses) * F_step).sum()
+        slope += (self.penalty * (V - t * step) * step).sum()
+        return -float(slope)
+
+    def root(self, P: Array) -> Floats:
+        """A matrix M with M'M the Hessian; the unknowns are the rows of V in turn."""
+        k, p = self.X.shape
+        q = self.contrasts.shape[1]
+        rest = P @ (1.0 - np.eye(P.shape[1], dtype=_LONG))  # 1 - P, without a difference
+        X = self.X.astype(np.float64)
+        blocks = []
+        for a in range(P.shape[1]):
+            away = -P
+            away[:, a] = rest[:, a]
+            turned = np.sqrt(self.C * P[:, a])[:, np.newaxis] * (away @ self.contrasts)
+            rows = turned.astype(np.float64)[:, :, np.newaxis] * X[:, np.newaxis, :]
+            blocks.append(rows.reshape(k, q * p))
+        roots = np.sqrt(np.tile(self.penalty, q)).astype(np.float64)
+        return np.vstack([*blocks, np.diag(roots)])
+
+
+@dataclass(frozen=True, eq=False)
+class _Factor:
+    """The Hessian as scale R'R scale, R a triangle and scale diagonal."""
+
+    R: Floats
+    scale: Floats
+
+    @classmethod
+    def of(cls, M: Floats) -> _Factor:
+        """Of M'M: formed if that is safe, else from a QR factor of M."""
+        scale = np.sqrt(np.einsum("ij,ij->j", M, M))
+        if not scale.all():
+            raise UncertainError("the Hessian is singular")
+        M = M / scale
+        R, info = linalg.lapack.dpotrf(M.T @ M, lower=0, clean=1)
+        if info or np.diag(R).min() ** 2 * _SQUARED < 1.0:
+            (R,) = linalg.qr(M, mode="r", check_finite=False)
+            R = R[: len(scale)]
+        if not np.diag(R).all():
+            raise UncertainError("the Hessian is singular")
+        return cls(R, scale)
+
+    def solve(self, g: Array) -> Array:
+        """H^-1 g."""
+        half = linalg.solve_triangular(self.R, g.ravel() / self.scale, trans=1, check_finite=False)
+        step = linalg.solve_triangular(self.R, half, check_finite=False) / self.scale
+        return np.asarray(step.reshape(g.shape), dtype=_LONG)
+
+    def reach(self, extremes: Floats) -> float:
+        """How far a decision value can move for a step of length 1 in the norm of the Hessian.
+
+        `extremes` are the largest test row in each coordinate.
+        """
+        inverse, _ = linalg.lapack.dtrtri(self.R)
+        squares = ((inverse / self.scale[:, np.newaxis]) ** 2).sum(axis=1)
+        # Two classes move apart by less than twice what the contrasts move.
+        return 2.0 * float(extremes @ np.sqrt(squares.reshape(-1, len(extremes)).sum(axis=0)))
+
+    def lengths(self, rows: Floats) -> Floats:
+        """The same for each of some rows."""
+        inverse, _ = linalg.lapack.dtrtri(self.R)
+        blocks = np.split(inverse / self.scale[:, np.newaxis], len(self.scale) // rows.shape[1])
+        return 2.0 * np.sqrt(sum(((rows @ block) ** 2).sum(axis=1) for block in blocks))
+
+
+def _is_sure(problem: _Problem, V: Array, factor: _Factor, test: Floats, away: float) -> bool:
+    """Whether each test row's decision values are near enough, V being so far from the optimum.
+
+    A lead of one class over all others need not be known any better than its own size asks for.
+    """
+    decisions = test @ (problem.contrasts @ V).T.astype(np.float64)
+    two = np.partition(decisions, -2, axis=1)[:, -2:]
+    leads = np.maximum(two[:, 1] - two[:, 0], 1.0)
+    return bool((away * factor.lengths(test) <= SURE * leads).all())
+
+
+def _optimum(problem: _Problem, V: Array, test: Floats, most: int) -> Array:
+    """By at most so many steps of Newton's method; `_is_sure` of the test rows."""
+    extremes = np.abs(test).max(axis=0, initial=0.0)
+    F = problem.decisions(V)
+    before = np.inf
+    for _ in range(most):
+        P, misses = problem.probabilities(F)
+        pulls = problem.pulls(misses)
+        g = problem.penalty * V + pulls.T @ problem.X
+        factor = _Factor.of(problem.root(P))
+        step = factor.solve(g.astype(np.float64))
+        F_step = problem.decisions(step)
+        if not np.isfinite(F_step).all():
+            break
+        decrement = float(np.sqrt(max((g * step).sum(), 0.0)))
+        # Only here the Hessian hardly changes on the way, and the decrement measures the distance.
+        # Its size alone says nothing: with wide columns the whole loss is tiny.
+        if np.abs(F_step).max() < _CLOSE:
+            reach = factor.reach(extremes)
+            if decrement * reach < _NEAR or decrement > 0.5 * before:
+                away = decrement + _noise(problem, V, P, misses, factor)
+                if away * reach < SURE or _is_sure(problem, V, factor, test, away):
+                    return V
+                break
+            before = decrement
+        t = _along(problem, V, F, step, F_step, -float((g * step).sum()))
+        V, F = V - t * step, F - t * F_step
+    raise UncertainError(
+        f"logistic regression on {len(problem.X)} rows: its optimum cannot be found to "
+        f"{SURE:g} even in long double; give a smaller C, or columns of similar sizes"
+    )
+
+
+def _along(
+    problem: _Problem, V: Array, F: Array, step: Array, F_step: Array, first: float
+) -> float:
+    """How many steps to go: to where the slope is half of what it was, or less."""
+    low, high, t = 0.0, np.inf, 1.0
+    for _ in range(60):
+        slope = problem.slope(V, F, step, F_step, _LONG(t))
+        if abs(slope) <= 0.5 * abs(first):
+            break
+        if slope > 0.0:
+            high = t
+        else:
+            low = t
+        t = 0.5 * (low + high) if high < np.inf else 2.0 * t
+    return t
+
+
+def _noise(problem: _Problem, V: Array, P: Array, misses: Array, factor: _Factor) -> float:
+    """What rounding may change of the gradient, in the norm of the inverse Hessian."""
+    own = P[np.arange(len(P)), problem.y]
+    missed = problem.C * np.abs(misses).sum(axis=1) / 2.0
+    sizes = (np.abs(problem.X) @ np.abs(V).T).max(axis=1)
+    inner = np.sqrt((missed * sizes**2).sum())
+    outer = np.sqrt((problem.penalty * V**2).sum())
+    # The pull of a row is no longer than its curvature lets it be, nor than the row itself.
+    spread = factor.reach(np.abs(problem.X).max(axis=0).astype(np.float64))
+    pulls = np.minimum(missed * spread, np.sqrt(missed / np.maximum(own, 1e-300)))
+    return 4.0 * _EPSILON * float(inner + outer + pulls.sum())

@@ -1,0 +1,189 @@
+"""Logistic regression with more than two classes: all S + z at once, as for two (`logistic`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from dshapley.data.points import Array, Floats
+from dshapley.errors import FitError
+from dshapley.learners.flips import Beyond, Flips
+from dshapley.learners.logistic.long_double import SURE, SURE_STEP, Precise, check_sure, outputs_of
+from dshapley.learners.logistic.passes import EXACT, Steps, sure_labels
+from dshapley.learners.logistic.softmax_fit import Preconditioner, Problem, Space, noise, optimum
+from dshapley.learners.logistic.softmax_solver import Curve, polished
+
+__all__ = ["Softmax"]
+
+
+@dataclass(frozen=True, eq=False)
+class Softmax:
+    """The model of S, and the test rows as it sees them."""
+
+    S: tuple[Floats, Array]
+    """Its rows and classes."""
+    space: Space
+    W: Floats
+    curve: Curve
+    weights: Floats
+    """C of a row of each class."""
+    X: Floats
+    """The test rows."""
+    kind: str
+    T: Floats
+    """The test rows in the coordinates of the space."""
+    reach: float
+    """At most how far a class can gain on another, in a test row, for a step of length 1."""
+
+    @classmethod
+    def fitted(
+        cls, X: Floats, y: Array, weights: Floats, test: Floats, fit_intercept: bool, kind: str,
+        Z: Floats, missing: int | None,
+    ) -> Softmax:  # fmt: skip
+        """The model of S, prepared for the rows Z.
+
+        S that lacks a class has no optimum: the model is that of S and the mean of Z, which is
+        taken out again in the gradient.
+        """
+        S, c, k = (X, y), len(weights), len(X)
+        space = Space.of(X, fit_intercept)
+        if missing is not None:
+            X, y = np.vstack([X, Z.mean(axis=0)]), np.append(y, missing)
+        rows = space.rows(X)
+        penalty, W = np.ones(rows.shape[1]), np.zeros((c, rows.shape[1]))
+        if fit_intercept:
+            penalty[0] = 0.0
+            W[:, 0] = np.log(weights * np.bincount(y, minlength=c))
+            W[:, 0] -= W[:, 0].mean()
+        problem = Problem(rows, np.eye(c)[y], weights[y], penalty)
+        W = optimum(problem, W)
+        problem = Problem(rows[:k], problem.Y[:k], problem.C[:k], penalty)
+        rows, P = problem.X, problem.probabilities(W)
+        misses = problem.misses(P)
+        gradient = problem.pulled(W, misses)
+        curvature = problem.C @ (rows**2 * (1.0 - (P**2).sum(axis=1))[:, np.newaxis]) / c
+        space = replace(space, scale=np.sqrt(penalty + curvature))
+        scaled = replace(problem, X=rows / space.scale, penalty=penalty / space.scale**2)
+        gradient /= space.scale
+        M = Preconditioner.of(scaled, P, _leading(rows.shape, c, len(Z)))
+        T = space.rows(test)
+        leads = M.leads()
+        spread = float(leads @ np.abs(scaled.X).max(axis=0))
+        reach = max(spread, float(leads @ np.abs(T).max(axis=0, initial=0.0)))
+        # Without one class S has no optimum of its own, so the gradient does not measure an error.
+        away = 0.0 if missing is not None else np.sqrt((gradient * M(gradient[None])[0]).sum())
+        away += noise(problem, W, P, misses, spread)
+        W = W * space.scale
+        if away * reach > SURE:
+            reach = min(reach, 2.0 * float(M.lengths(T, (T @ W.T).argmax(axis=1)).max(initial=0.0)))
+        check_sure(away, reach, k)
+        if len(space.V) > space.V.shape[1]:  # one more coordinate: what of z is orthogonal to S
+            M = replace(M, tail=np.column_stack([M.tail, np.ones(c)]))
+            scaled = replace(
+                scaled, X=np.column_stack([scaled.X, np.zeros(k)]),
+                penalty=np.append(scaled.penalty, 1.0),
+            )  # fmt: skip
+            gradient = np.column_stack([gradient, np.zeros(c)])
+            reach += np.sqrt(2.0) * float(np.linalg.norm(np.abs(test - space.mean).max(axis=0)))
+        P = np.ascontiguousarray(P.T)
+        curve = Curve(scaled.X, P, scaled.C, scaled.penalty, gradient, M, spread)
+        return cls(S, space, W, curve, weights, test, kind, T, reach)
+
+    def alone(self) -> Array:
+        """One row: the outputs of S itself."""
+        return self._outputs(self._decisions[np.newaxis])
+
+    def adding(self, rows: Floats, y: Array) -> Array:
+        """The outputs of S + z for each z."""
+        z, beyond = self.space.rows(rows), self.space.beyond(rows)
+        points = [z, z @ self.W.T, y, self.weights[y]]
+        directions = np.empty((len(z), 0))
+        if beyond.shape[1]:
+            sizes = np.linalg.norm(beyond, axis=1, keepdims=True)
+            points[0] = np.column_stack([z, sizes])
+            directions = np.divide(beyond, sizes, where=sizes > 0.0, out=np.zeros_like(beyond))
+        zeros = np.zeros((len(z), *self.curve.gradient.shape))
+        start = Steps(zeros, zeros, np.zeros(len(z)))
+        p = self.W.shape[1]
+        if self.kind != "label":
+            exact = np.full(len(z), EXACT)
+            steps = polished(self.curve, *points, start=start, tolerance=exact)
+            d, lost = steps.d, self._lost(steps.blur)
+            change = np.einsum("nap,tp->nta", d[:, :, :p], self.T)
+            if beyond.shape[1]:
+                change += (directions @ self._beyond.T)[:, :, np.newaxis] * d[:, np.newaxis, :, p]
+            return self._with_lost(self._outputs(self._decisions + change), lost, rows, y)
+
+        def solve(which: Array, start: Steps, tolerance: Floats, single: bool) -> Steps:
+            curve = self.curve.single if single else self.curve
+            some = (part[which] for part in points)
+            return polished(curve, *some, start=start, tolerance=tolerance)
+
+        def label(which: Array, steps: Steps) -> tuple[Array, Floats]:
+            out = Beyond(directions[which], steps.d[:, :, p]) if beyond.shape[1] else None
+            return self._flips.labels(steps.d[:, :, :p], steps.blur, steps.lengths, out)
+
+        labels, lost = sure_labels(
+            solve, label, start, self._flips.reach, SURE_STEP / self._tight_reach
+        )
+        return self._with_lost(labels, lost, rows, y)
+
+    def _lost(self, blur: Floats) -> Array:
+        """Which z are not near enough to their optimum."""
+        lost = np.flatnonzero(blur * self.reach > SURE_STEP)
+        return lost[blur[lost] * self._tight_reach > SURE_STEP] if len(lost) else lost
+
+    def _with_lost(self, outputs: Array, lost: Array, rows: Floats, y: Array) -> Array:
+        """Outputs with those of some z found by fitting S + z from scratch."""
+        X, classes = self.S
+        for i in lost:
+            setting = (
+                np.vstack([X, rows[i]]), np.append(classes, y[i]), self.weights, self.X,
+                self.space.fit_intercept, self.kind,
+            )  # fmt: skip
+            try:
+                found = Softmax.fitted(*setting, rows[:0], None).alone()
+            except (FitError, np.linalg.LinAlgError):
+                found = Precise(*setting).alone()
+            outputs[i] = found[0]
+        return outputs
+
+    def _outputs(self, decisions: Floats) -> Array:
+        return outputs_of(decisions, self.kind)
+
+    @cached_property
+    def _beyond(self) -> Floats:
+        return self.space.beyond(self.X)
+
+    @cached_property
+    def _decisions(self) -> Floats:
+        return self.T @ self.W.T
+
+    @cached_property
+    def _tight_reach(self) -> float:
+        """The same, row by row: any two classes are as far apart as both are from the label's."""
+        return min(self.reach, 2.0 * float(self._lengths.max(initial=0.0)))
+
+    @cached_property
+    def _lengths(self) -> Floats:
+        T, beyond = self.T, self._beyond
+        if beyond.shape[1]:
+            T = np.column_stack([T, np.linalg.norm(beyond, axis=1)])
+        return self.curve.M.lengths(T, self._decisions.argmax(axis=1))
+
+    @cached_property
+    def _flips(self) -> Flips:
+        return Flips(self._decisions, self.T, self._lengths, self._beyond)
+
+
+_LEADING = 1024
+"""Unknowns that are solved for exactly in each pass."""
+
+
+def _leading(shape: tuple[int, int], c: int, n_points: int) -> int:
+    """The leading coordinates: no more than pay off, by the cost of a pass for each z."""
+    k, p = shape
+    worth = np.cbrt(k * p * c * max(n_points, 1))
+    return int(min(p, max(min(worth, _LEADING) // c, 512 // c, 1)))

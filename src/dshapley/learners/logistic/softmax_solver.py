@@ -1,0 +1,401 @@
+"""All S + z of more than two classes at once to their optimum: see `polish`.
+
+Conjugate gradients from the model of S, preconditioned with M (see `softmax_fit`) and with the
+curvature of z along its own pull.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dshapley.data.points import Array, Floats
+from dshapley.learners.kernels import inlined, kernel
+from dshapley.learners.logistic.passes import Steps, expm1, largest_of, series, solved, too_far
+from dshapley.learners.logistic.softmax_fit import Preconditioner
+
+__all__ = ["Curve", "polished"]
+
+_SAFETY = 1.0
+"""After a last step of Newton's method with M the optimum is at most this times |gradient| away, in
+the norm of M. The eigenvalues of the Hessian relative to M are taken to lie within 0.5 and 1.5:
+the gradient overstates the distance at most by 2, and the step halves it at least."""
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """S around its model."""
+
+    X: Array
+    P: Array
+    """(c, k) the probabilities of the model of S."""
+    C: Array
+    penalty: Array
+    gradient: Array
+    """(c, p) of S at its model: zero at an optimum."""
+    M: Preconditioner
+    spread: float
+    """At most how far a class can gain on another in a row of S, for a step of length 1."""
+
+    @cached_property
+    def single(self) -> Curve:
+        """The same in single precision, where that is possible."""
+        if self.M.steep:
+            return self
+        shared = (self.X, self.P, self.C, self.penalty, self.gradient)
+        X, P, C, penalty, gradient = (np.ascontiguousarray(part, np.float32) for part in shared)
+        inverse, tail = (part.astype(np.float32) for part in (self.M.inverse, self.M.tail))
+        M = Preconditioner(inverse, tail, steep=False)
+        return Curve(X, P, C, penalty, gradient, M, self.spread)
+
+    @cached_property
+    def wobble(self) -> float:
+        """The error of a gradient, for changes of probabilities whose terms do not cancel."""
+        P = self.P.astype(np.float64)
+        best = P.argmax(axis=0), np.arange(P.shape[1])
+        P[best] = 0.0
+        # Of a row with the best class nearly certain, that class cancels: an error of the order of
+        # C, in a direction that the Hessian of that row hardly holds.
+        lengths = 1.0 / np.maximum(self.C * P.sum(axis=0), self.spread**-2.0)
+        return float(np.finfo(self.X.dtype).eps * np.sqrt((self.C**2 * lengths).sum()))
+
+    @cached_property
+    def constants(self) -> tuple[Any, ...]:
+        """For `expm1`."""
+        return series(self.X.dtype)
+
+
+def polished(
+    S: Curve, z: Floats, f: Floats, y: Array, C: Floats, *, start: Steps, tolerance: Floats
+) -> Steps:
+    """The steps to the optima of S + z, as near as `tolerance` or the rounding error allows.
+
+    The blur of those that are not found is infinite.
+    """
+    return solved(_Work.start(S, z, f, y, C, start, tolerance))
+
+
+@dataclass(eq=False)
+class _Work:
+    """The z still at work: one row each in every array."""
+
+    S: Curve
+    z: Array
+    f: Floats
+    """(n, c) what the model of S says of z."""
+    y: Array
+    C: Floats
+    tolerance: Floats
+    d: Array
+    Md: Array
+    U: Array
+    """(n, c, k) d x_i for all rows of S"""
+    R: Array
+    """(n, c, k) by how much the probabilities of S change, times C_i"""
+    largest: Floats
+    """The largest entry of U."""
+    cancelled: Floats
+    """By how much 1 / (1 + m) amplifies rounding errors, at most: see `_remainders`."""
+    along_z: Array
+    """M^-1 times the pull of z at the model of S."""
+    weight_z: Floats
+    """What the curvature of z counts there."""
+    solved: Array
+    """The preconditioned gradient of the pass before."""
+    direction: Array
+    M_direction: Array
+    slopes: Floats
+    far: Floats
+    """How far the optimum may be."""
+    done: Array
+
+    @classmethod
+    def start(
+        cls, S: Curve, z: Floats, f: Floats, y: Array, C: Floats, steps: Steps, tolerance: Floats
+    ) -> _Work:
+        """At the end of some steps."""
+        n, c, p = steps.d.shape
+        dtype = S.X.dtype
+        d, Md, z = (part.astype(dtype) for part in (steps.d, steps.Md, z))
+        U = (d.reshape(n * c, p) @ S.X.T).reshape(n, c, len(S.X))
+        R, largest, cancelled = np.empty_like(U), np.empty(n), np.empty(n)
+        _remainders(U, S.P, S.C, S.constants, R, largest, cancelled)
+        # With the curvature of z in the direction b of its pull M is M + weight (b z)(b z)'.
+        pull, weight = np.empty((n, c)), np.empty(n)
+        _pull_and_weight(f, y, C, pull, weight)
+        pulls = (pull[:, :, np.newaxis] * z[:, np.newaxis, :]).astype(dtype)
+        along_z = S.M(pulls)
+        weight /= 1.0 + weight * np.einsum("nap,nap->n", along_z, pulls)
+        return cls(
+            S, z=z, f=f, y=y, C=C, tolerance=tolerance, d=d, Md=Md, U=U, R=R, largest=largest,
+            cancelled=cancelled, along_z=along_z, weight_z=weight, solved=np.zeros_like(d),
+            direction=np.zeros_like(d), M_direction=np.zeros_like(d), slopes=np.zeros(n),
+            far=np.full(n, np.inf), done=np.zeros(n, np.bool_),
+        )  # fmt: skip
+
+    def gradients(self) -> None:
+        """See `Work`."""
+        S = self.S
+        n, c, k = self.R.shape
+        G = (self.R.reshape(n * c, k) @ S.X).reshape(n, c, -1)
+        _finish(G, S.gradient, S.penalty, self.z, self.f, self.y, self.C, self.d)
+        following = S.M(G)
+        rounding = 32.0 * float(np.finfo(S.X.dtype).eps)
+        _directions(
+            G, following, self.solved, self.along_z, self.weight_z, self.d, self.Md, self.direction,
+            self.M_direction, self.largest, self.cancelled, too_far(S.X.dtype), self.tolerance,
+            rounding, S.wobble, _SAFETY, self.slopes, self.far, self.done,
+        )  # fmt: skip
+        self.solved = following
+
+    def advance(self) -> None:
+        """See `Work`."""
+        S = self.S
+        n, c, p = self.direction.shape
+        along = (self.direction.reshape(n * c, p) @ S.X.T).reshape(n, c, -1)
+        _search(
+            self.U, along, S.P, S.C, S.constants, S.penalty, S.gradient, self.z, self.f, self.y,
+            self.C, self.d, self.direction, self.Md, self.M_direction, self.R, self.largest,
+            self.cancelled, self.done,
+        )  # fmt: skip
+
+
+@kernel
+def _remainders(
+    U: Array, P: Array, C: Array, c: Any, R: Array, largest: Array, cancelled: Array
+) -> None:
+    """R = C (softmax(f + u) - softmax(f)) = C p (e - m) / (1 + m), e = exp(u) - 1, m its mean."""
+    n, n_classes, k = U.shape
+    E = np.empty((n_classes, k), U.dtype)
+    m = np.empty(k, U.dtype)
+    for i in range(n):
+        for j in range(k):
+            m[j] = c[10] - c[10]
+        for a in range(n_classes):
+            for j in range(k):
+                E[a, j] = expm1(U[i, a, j], c)
+                m[j] += P[a, j] * E[a, j]
+        for a in range(n_classes):
+            for j in range(k):
+                R[i, a, j] = C[j] * P[a, j] * (E[a, j] - m[j]) / max(c[10] + m[j], c[14])
+        largest[i] = largest_of(U[i].ravel())
+        cancelled[i] = _cancelled(m)
+
+
+@inlined
+def _cancelled(m: Array) -> float:
+    """The largest 1 / (1 + m)^2, or 1."""
+    low = 0.0
+    for number in m:
+        low = min(low, number)
+    return 1.0 / max(1.0 + low, 1e-30) ** 2
+
+
+@kernel
+def _finish(
+    G: Array, base: Array, penalty: Array, z: Array, f: Array, y: Array, C: Array, d: Array
+) -> None:
+    """The gradient: what S has beyond its model, the penalty, and z."""
+    n, n_classes, p = G.shape
+    pull = np.empty(n_classes)
+    for i in range(n):
+        _pulls(f[i], z[i], d[i], y[i], C[i], pull)
+        for a in range(n_classes):
+            for j in range(p):
+                G[i, a, j] += base[a, j] + penalty[j] * d[i, a, j] + pull[a] * z[i, j]
+
+
+@inlined
+def _pulls(f: Array, z: Array, d: Array, y: int, C: float, pull: Array) -> None:
+    """C (softmax(f + d z) - 1 at y), the last without a difference."""
+    for a in range(len(pull)):
+        pull[a] = f[a]
+        for j in range(len(z)):
+            pull[a] += d[a, j] * z[j]
+    top = pull.max()
+    total = 0.0
+    for a in range(len(pull)):
+        pull[a] = math.exp(pull[a] - top)
+        total += pull[a]
+    others = 0.0
+    for a in range(len(pull)):
+        pull[a] *= C / total
+        others += pull[a] if a != y else 0.0
+    pull[y] = -others
+
+
+@kernel
+def _pull_and_weight(f: Array, y: Array, C: Array, pull: Array, weight: Array) -> None:
+    """Fill in b = C (q - 1 at y), and b'Ab / (b'b)^2 with A = C (diag q - qq'), q = softmax(f)."""
+    for i in range(len(f)):
+        top, total = f[i].max(), 0.0
+        for a in range(f.shape[1]):
+            pull[i, a] = math.exp(f[i, a] - top)
+            total += pull[i, a]
+        first, second, size = 0.0, 0.0, 0.0
+        for a in range(f.shape[1]):
+            q = pull[i, a] / total
+            b = C[i] * (q - (a == y[i]))
+            first += q * b
+            second += q * b * b
+            size += b * b
+            pull[i, a] = b
+        weight[i] = C[i] * (second - first * first) / (size * size) if size > 0.0 else 0.0
+
+
+@kernel
+def _directions(
+    G: Array, solved: Array, before: Array, along_z: Array, weight_z: Array, d: Array, Md: Array,
+    direction: Array, M_direction: Array, largest: Array, cancelled: Array, limit: float,
+    tolerance: Array, rounding: float, wobble: float, safety: float, slopes: Array, far: Array,
+    done: Array,
+) -> None:  # fmt: skip
+    """Who is near enough is done, the others get a conjugate direction (Polak and Ribiere's)."""
+    n, n_classes, p = G.shape
+    for i in range(n):
+        if done[i]:
+            continue
+        if largest[i] > limit:
+            done[i], far[i] = True, np.inf
+            continue
+        g_z = 0.0
+        for a in range(n_classes):
+            for j in range(p):
+                g_z += G[i, a, j] * along_z[i, a, j]
+        share = weight_z[i] * g_z
+        gp, old, size_d, size_d_abs = 0.0, 0.0, 0.0, 0.0
+        for a in range(n_classes):
+            for j in range(p):
+                solved[i, a, j] -= share * along_z[i, a, j]
+                gp += G[i, a, j] * solved[i, a, j]
+                old += G[i, a, j] * before[i, a, j]
+                size_d += d[i, a, j] * Md[i, a, j]
+                size_d_abs += abs(d[i, a, j] * Md[i, a, j])
+        if gp < 0.0 or size_d < -rounding * size_d_abs:  # M is lost in rounding errors
+            done[i], far[i] = True, np.inf
+            continue
+        noise = wobble * min(largest[i], 1.0) * cancelled[i]
+        floor = rounding * math.sqrt(max(size_d, 0.0)) + noise
+        size = math.sqrt(gp)
+        far[i] = safety * (size + floor) * math.exp(min(2.0 * largest[i], 60.0))
+        if far[i] <= tolerance[i] or size <= floor:
+            done[i] = True
+            for a in range(n_classes):
+                for j in range(p):
+                    d[i, a, j] -= solved[i, a, j]
+                    Md[i, a, j] -= G[i, a, j]
+            continue
+        beta = max((gp - old) / slopes[i], 0.0) if slopes[i] > 0.0 else 0.0
+        downhill = 0.0
+        for a in range(n_classes):
+            for j in range(p):
+                direction[i, a, j] = beta * direction[i, a, j] - solved[i, a, j]
+                M_direction[i, a, j] = beta * M_direction[i, a, j] - G[i, a, j]
+                downhill += direction[i, a, j] * G[i, a, j]
+        if downhill >= 0.0:
+            for a in range(n_classes):
+                for j in range(p):
+                    direction[i, a, j] = -solved[i, a, j]
+                    M_direction[i, a, j] = -G[i, a, j]
+        slopes[i] = gp
+
+
+@kernel
+def _search(
+    U: Array, along: Array, P: Array, C: Array, c: Any, penalty: Array, base: Array, z: Array,
+    f: Array, y: Array, Cz: Array, d: Array, direction: Array, Md: Array, M_direction: Array,
+    R: Array, largest: Array, cancelled: Array, done: Array,
+) -> None:  # fmt: skip
+    """Go along each direction to where the slope is a tenth of what it was: mostly one step."""
+    n, n_classes, k = U.shape
+    p = d.shape[2]
+    one = c[10]
+    zero = one - one
+    typed = np.empty(1, U.dtype)  # t in the precision of S, so that nothing is promoted
+    E = np.empty((n_classes, k), U.dtype)
+    m, s1, s2 = np.empty(k, U.dtype), np.empty(k, U.dtype), np.empty(k, U.dtype)
+    v, v_along, q = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
+    for i in range(n):
+        if done[i]:
+            continue
+        at, own = 0.0, 0.0
+        for a in range(n_classes):
+            v[a], v_along[a] = f[i, a], 0.0
+            for j in range(p):
+                at += direction[i, a, j] * (penalty[j] * d[i, a, j] + base[a, j])
+                own += penalty[j] * direction[i, a, j] * direction[i, a, j]
+                v[a] += z[i, j] * d[i, a, j]
+                v_along[a] += z[i, j] * direction[i, a, j]
+        first = at
+        for a in range(n_classes):
+            for j in range(k):
+                first += R[i, a, j] * along[i, a, j]
+        slope_z, _ = _z_slope(v, v_along, 0.0, y[i], Cz[i], q)
+        first += slope_z
+        low, high, t = 0.0, np.inf, 1.0
+        for _ in range(30):
+            typed[0] = t
+            step = typed[0]
+            for j in range(k):
+                m[j] = zero
+                s1[j] = zero
+                s2[j] = zero
+            for a in range(n_classes):
+                for j in range(k):
+                    E[a, j] = expm1(U[i, a, j] + step * along[i, a, j], c)
+                    m[j] += P[a, j] * E[a, j]
+            slope, bend = zero, zero
+            for a in range(n_classes):
+                for j in range(k):
+                    go = along[i, a, j]
+                    share = P[a, j] / max(one + m[j], c[14])
+                    R[i, a, j] = C[j] * share * (E[a, j] - m[j])
+                    slope += R[i, a, j] * go
+                    here = share * (one + E[a, j]) * go
+                    s1[j] += here
+                    s2[j] += here * go
+            for j in range(k):
+                bend += C[j] * (s2[j] - s1[j] * s1[j])
+            slope_z, bend_z = _z_slope(v, v_along, t, y[i], Cz[i], q)
+            total = at + t * own + slope + slope_z
+            if abs(total) <= 0.1 * abs(first):
+                break
+            if total > 0.0:
+                high = t
+            else:
+                low = t
+            following = t - total / (own + bend + bend_z)
+            if not low < following < high:
+                following = 0.5 * (low + high) if high < np.inf else 2.0 * t
+            t = following
+        typed[0] = t
+        step = typed[0]
+        for a in range(n_classes):
+            for j in range(k):
+                U[i, a, j] += step * along[i, a, j]
+            for j in range(p):
+                d[i, a, j] += step * direction[i, a, j]
+                Md[i, a, j] += step * M_direction[i, a, j]
+        largest[i] = largest_of(U[i].ravel())
+        cancelled[i] = _cancelled(m)
+
+
+@inlined
+def _z_slope(v: Array, v_along: Array, t: float, y: int, C: float, q: Array) -> tuple[float, float]:
+    """The slope and the bend of the loss of z, t along the way."""
+    top = -np.inf
+    for a in range(len(v)):
+        top = max(top, v[a] + t * v_along[a])
+    total = 0.0
+    for a in range(len(v)):
+        q[a] = math.exp(v[a] + t * v_along[a] - top)
+        total += q[a]
+    first, second = 0.0, 0.0
+    for a in range(len(v)):
+        first += q[a] / total * v_along[a]
+        second += q[a] / total * v_along[a] * v_along[a]
+    return C * (first - v_along[y]), C * (second - first * first)

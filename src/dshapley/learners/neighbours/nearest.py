@@ -1,0 +1,400 @@
+"""Nearest neighbours without retraining: scikit-learn's KNeighborsClassifier and -Regressor.
+
+With z added to S, a test row asks the same K neighbours, or z in place of the K-th: all that
+counts is whether z is nearer than that one. Where distances tie at the K-th place, earlier rows
+of S come first and z comes last; scikit-learn leaves that open.
+
+Distances are computed once. For each test row a table lists the database's nearest rows, and a
+draw goes down the list until it has met K that are in S; another table holds the distances from
+the rows of Z. What comes out is, bit for bit, what distances computed anew would give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dshapley.data.points import Array, Floats, Points
+from dshapley.learners.fast import Asked, Family, Sample, UnsupportedError
+from dshapley.learners.flips import as_labels
+from dshapley.learners.kept import kept
+from dshapley.learners.kernels import inlined, kernel
+from dshapley.learners.neighbours.distances import Distance, named_distance
+
+__all__ = ["family"]
+
+_LISTS = 128 << 20
+_ROWS = 256 << 20
+"""The most bytes of a table of lists, and of one of distances from Z."""
+
+_BLOCK = 1 << 24
+"""Bytes of outputs, or of distances, that are computed together."""
+
+_LONGEST = 1024
+"""Rows in a list: beyond them a draw is so small that it is cheaper to compute distances."""
+
+
+_STEP = 10
+"""What a step down a list costs, in units of a difference between two numbers."""
+
+
+def family(estimator: Any) -> Family:
+    """The neighbours of an estimator's parameters; `algorithm` only says how to find them."""
+    if not isinstance(estimator.n_neighbors, int | np.integer) or estimator.n_neighbors < 1:
+        raise UnsupportedError(f"n_neighbors={estimator.n_neighbors!r} is no number of rows")
+    if estimator.weights not in ("uniform", "distance", None):
+        raise UnsupportedError("weights are a function of yours")
+    measure = named_distance(estimator.metric, estimator.p, estimator.metric_params or {})
+    return Nearest(int(estimator.n_neighbors), estimator.weights == "distance", measure)
+
+
+# --- the neighbours of each test row
+
+
+@dataclass(frozen=True, eq=False)
+class _Neighbours:
+    """For each of n test rows its K nearest rows of S: places in S, and distances, rising."""
+
+    places: NDArray[np.int64]
+    distances: Floats
+
+    @staticmethod
+    def empty(n: int, K: int) -> _Neighbours:
+        return _Neighbours(np.empty((n, K), dtype=np.int64), np.empty((n, K)))
+
+
+def _neighbours(distance: Distance, S: Sample, asked: Asked, K: int) -> _Neighbours:
+    found = _Neighbours.empty(len(asked.X), K)
+    everyone = np.arange(len(asked.X), dtype=np.int64)
+    source = S.points.source
+    lists = None
+    # A row meets one of S in every |B| / |S| steps down its list.
+    if source and _STEP * K * len(source[0]) < len(S) ** 2 * S.X.shape[1]:
+        lists = _lists(distance, source[0], asked, len(S))
+    if source is None or lists is None:
+        _directly(distance, S, asked, everyone, found)
+        return found
+    order = np.argsort(source[1], kind="stable")
+    starts = np.searchsorted(source[1][order], np.arange(len(source[0]) + 1))
+    left_open = np.empty(len(everyone), dtype=np.bool_)
+    rows, gaps = lists
+    _walk(rows, gaps, starts, order, len(source[0]), found.places, found.distances, left_open)
+    if left_open.any():
+        _directly(distance, S, asked, everyone[left_open], found)
+    return found
+
+
+def _lists(
+    distance: Distance, database: Points, asked: Asked, size: int
+) -> tuple[Array, ...] | None:
+    """For each test row the nearest rows of the database, and their distances, rising."""
+    name = (distance.name, asked.query.test.key, database.key)
+    with kept.lock:
+        (spent,) = kept.get(("spent", name), lambda: (np.zeros(1, dtype=np.int64),))
+        spent[0] += size
+        if not _worth_a_table(spent[0], database):
+            return None
+        return kept.get(("lists", name), lambda: _make_lists(distance, database, asked.X))
+
+
+def _worth_a_table(spent: int, database: Points) -> bool:
+    """Whether draws have computed as many distances as it takes: each might be the last."""
+    return spent >= len(database)
+
+
+def _make_lists(distance: Distance, database: Points, test: Floats) -> tuple[Array, Array]:
+    n, size = len(test), len(database)
+    length = max(1, min(size, _LONGEST, _LISTS // (12 * n)))
+    rows, distances = np.empty((n, length), dtype=np.int32), np.empty((n, length))
+    X = np.ascontiguousarray(database.X, dtype=np.float64)
+    step = max(1, _BLOCK // (8 * size))
+    for start in range(0, n, step):
+        some = slice(start, start + step)
+        gaps = distance.between(test[some], X)
+        nearest = np.argpartition(gaps, length - 1, axis=1)[:, :length]
+        gaps = np.take_along_axis(gaps, nearest, axis=1)
+        order = np.argsort(gaps, axis=1)
+        rows[some] = np.take_along_axis(nearest, order, axis=1)
+        distances[some] = np.take_along_axis(gaps, order, axis=1)
+    return rows, distances
+
+
+def _directly(distance: Distance, S: Sample, asked: Asked, rows: Array, found: _Neighbours) -> None:
+    """Fill in the neighbours of these rows of the test set."""
+    step = max(1, _BLOCK // (64 * max(len(S), 1)))
+    for start in range(0, len(rows), step):
+        some = rows[start : start + step]
+        gaps = distance.between(asked.X[some], S.X)
+        _select(gaps, some, found.places, found.distances)
+
+
+@kernel
+def _select(gaps: Floats, rows: Array, places: Array, distances: Floats) -> None:
+    K = places.shape[1]
+    for i in range(len(rows)):
+        j = rows[i]
+        for place in range(gaps.shape[1]):
+            gap = gaps[i, place]
+            if place >= K and not gap < distances[j, K - 1]:
+                continue
+            q = min(place, K - 1)
+            while q > 0 and distances[j, q - 1] > gap:
+                distances[j, q] = distances[j, q - 1]
+                places[j, q] = places[j, q - 1]
+                q -= 1
+            distances[j, q] = gap
+            places[j, q] = place
+
+
+@kernel
+def _walk(
+    rows: Array, gaps: Floats, starts: Array, members: Array, size: int, places: Array,
+    distances: Floats, left_open: Array,
+) -> None:  # fmt: skip
+    """Down each list; row b of the database is at the places members[starts[b]:starts[b+1]]."""
+    K = places.shape[1]
+    length = rows.shape[1]
+    for j in range(len(rows)):
+        count, i = 0, 0
+        while count < K and i < length:
+            gap, first = gaps[j, i], count
+            # All rows of one distance together: among them the earlier in S come first.
+            while i < length and gaps[j, i] == gap:
+                b = rows[j, i]
+                for m in range(starts[b], starts[b + 1]):
+                    place = members[m]
+                    if count == K and place > places[j, K - 1]:
+                        continue
+                    q = min(count, K - 1)
+                    while q > first and places[j, q - 1] > place:
+                        places[j, q] = places[j, q - 1]
+                        q -= 1
+                    places[j, q] = place
+                    count = min(count + 1, K)
+                i += 1
+            for q in range(first, count):
+                distances[j, q] = gap
+        # At the end of a list there may be others of this distance beyond it.
+        left_open[j] = count < K or (i == length and length < size)
+
+
+def _from_Z(distance: Distance, Z: Sample, asked: Asked) -> Callable[[slice], tuple[Floats, Array]]:
+    """For some of Z a table of distances to the test rows, and which rows of it are theirs."""
+    n = len(asked.X)
+    root, places = Z.points.source or (Z.points, np.arange(len(Z)))
+    if 8 * n * len(Z) > _ROWS:
+        return lambda some: (distance.between(Z.X[some], asked.X), np.arange(len(Z.X[some])))
+    name = ("rows", distance.name, asked.query.test.key, root.key)
+
+    def make() -> tuple[Array, Array]:
+        return np.full(len(root), -1), np.empty((0, n))
+
+    with kept.lock:
+        where, table = kept.get(name, make)
+        missing, first = np.unique(places[where[places] < 0], return_index=True)
+        if len(missing):
+            if 8 * n * (len(table) + len(missing)) > _ROWS:
+                where, table = make()
+                missing, first = np.unique(places, return_index=True)
+            else:
+                first = np.flatnonzero(where[places] < 0)[first]
+            where, old = where.copy(), table
+            where[missing] = len(old) + np.arange(len(missing))
+            table = np.empty((len(old) + len(missing), n))
+            table[: len(old)] = old
+            _fill(distance, Z.X[first], asked.X, table[len(old) :])
+            kept.get(name, lambda: (where, table), anew=True)
+    rows = where[places]
+    return lambda some: (table, rows[some])
+
+
+def _fill(distance: Distance, A: Floats, B: Floats, out: Floats) -> None:
+    step = max(1, _BLOCK // (8 * len(B)))
+    for start in range(0, len(A), step):
+        out[start : start + step] = distance.between(A[start : start + step], B)
+
+
+# --- their votes
+
+
+@dataclass(frozen=True, eq=False)
+class _Votes:
+    """What the neighbours of each test row say together.
+
+    `sums` is (n, c) for classes: the weight of each. For numbers it is (n, 2): the sums of w y
+    and of w. Neighbours at distance 0 overrule all others: `zero` says where there are any.
+    """
+
+    sums: Floats
+    zero: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Nearest:
+    """K neighbours, each with one vote, or with 1 / distance votes."""
+
+    K: int
+    weighted: bool
+    distance: Distance
+
+    def outputs(self, S: Sample, Z: Sample, asked: Asked) -> Iterator[Array]:
+        """Blocks of labels, probabilities or numbers; see `Family`."""
+        K = min(self.K, len(S))
+        found = _neighbours(self.distance, S, asked, K)
+        base = _said(self._votes(found, K, S, asked).sums, asked)
+        if len(S) > 0 if asked.kind == "number" else len(np.unique(S.y)) == asked.n_classes:
+            yield _shares(base[np.newaxis].copy())
+        if len(Z) == 0:
+            return
+        full = K == self.K  # then z takes the place of the K-th; else S is small and z is added
+        edge = found.distances[:, -1] if full else np.full(len(asked.X), np.inf)
+        others = self._votes(found, K - 1 if full else K, S, asked)
+        gaps = _from_Z(self.distance, Z, asked)
+        step = max(1, _BLOCK // (base.nbytes + 8 * len(base)))
+        for start in range(0, len(Z), step):
+            some = slice(start, start + step)
+            block = np.empty((len(Z.y[some]), *base.shape), dtype=base.dtype)
+            self._enter(*gaps(some), Z.y[some], edge, base, others, asked, block)
+            yield _shares(block)
+
+    def _votes(self, found: _Neighbours, K: int, S: Sample, asked: Asked) -> _Votes:
+        """The votes of the first K neighbours."""
+        y, gaps = S.y[found.places[:, :K]], found.distances[:, :K]
+        if not self.weighted:
+            weights, zero = np.ones(gaps.shape), np.zeros(len(gaps), dtype=np.bool_)
+        else:
+            with np.errstate(divide="ignore", over="ignore"):
+                weights = 1.0 / gaps
+            zero = np.asarray(np.isinf(weights).any(axis=1))
+            weights[zero] = np.isinf(weights[zero]).astype(np.float64)
+        if asked.kind == "number":
+            return _Votes(np.column_stack([(weights * y).sum(axis=1), weights.sum(axis=1)]), zero)
+        sums = np.zeros((len(y), asked.n_classes))
+        _count(y, weights, sums)
+        return _Votes(sums, zero)
+
+    def _enter(
+        self, table: Floats, rows: Array, y: Array, edge: Floats, base: Array, others: _Votes,
+        asked: Asked, out: Array,
+    ) -> None:  # fmt: skip
+        """Fill in what each test row's neighbours say with z among them, where it is nearer."""
+        if asked.kind == "label" and not self.weighted:
+            _swap(table, rows, y, edge, base, _with_one_more(others.sums, base.dtype), out)
+            return
+        fill = {"number": _enter_numbers, "label": _enter_labels}.get(asked.kind, _enter_votes)
+        fill(table, rows, y, edge, base, others.sums, others.zero, self.weighted, out)
+
+
+def _said(sums: Floats, asked: Asked) -> Array:
+    """What votes amount to: the mean; a class, of equals the first; or for shares the votes."""
+    if asked.kind == "number":
+        with np.errstate(invalid="ignore"):  # no neighbours, no mean
+            return np.asarray(sums[:, 0] / sums[:, 1])
+    if asked.kind == "label":
+        return as_labels(sums.argmax(axis=1), asked.n_classes)
+    return sums
+
+
+def _shares(block: Array) -> Array:
+    """Votes (r, n, c) as shares of their sum; other outputs as they are.
+
+    Divided here, and not in a kernel: there 3 / 5 may not be the same number everywhere, and
+    rows that tie would not.
+    """
+    if block.ndim == 3:
+        block /= block.sum(axis=2, keepdims=True)
+    return block
+
+
+def _with_one_more(sums: Floats, dtype: Any) -> Array:
+    """(c, n) the class that wins in each test row with one more vote for class c."""
+    most, winner = sums.max(axis=1), sums.argmax(axis=1)
+    raised, classes = sums + 1.0, np.arange(sums.shape[1])
+    even = np.where(raised == most[:, np.newaxis], np.minimum(classes, winner[:, np.newaxis]), -1)
+    found = np.where(even >= 0, even, winner[:, np.newaxis])
+    found = np.where(raised > most[:, np.newaxis], classes, found)
+    return np.ascontiguousarray(found.T, dtype=dtype)
+
+
+@kernel
+def _count(y: Array, weights: Floats, sums: Floats) -> None:
+    for j in range(y.shape[0]):
+        for q in range(y.shape[1]):
+            sums[j, y[j, q]] += weights[j, q]
+
+
+@kernel
+def _swap(
+    table: Floats, rows: Array, y: Array, edge: Floats, base: Array, entered: Array, out: Array
+) -> None:
+    for i in range(len(rows)):
+        gaps, won, block = table[rows[i]], entered[y[i]], out[i]
+        for j in range(len(edge)):
+            block[j] = won[j] if gaps[j] < edge[j] else base[j]
+
+
+@inlined
+def _weight(gap: float, zero: bool, weighted: bool) -> tuple[float, float]:
+    """What the others' votes, and what z's vote counts."""
+    if not weighted:
+        return 1.0, 1.0
+    weight = 1.0 / gap if gap > 0.0 else np.inf
+    if weight == np.inf:
+        return (1.0 if zero else 0.0), 1.0
+    return 1.0, (0.0 if zero else weight)
+
+
+@kernel
+def _enter_labels(
+    table: Floats, rows: Array, y: Array, edge: Floats, base: Array, sums: Floats, zero: Array,
+    weighted: bool, out: Array,
+) -> None:  # fmt: skip
+    for i in range(len(rows)):
+        for j in range(len(edge)):
+            gap = table[rows[i], j]
+            if not gap < edge[j]:
+                out[i, j] = base[j]
+                continue
+            others, weight = _weight(gap, zero[j], weighted)
+            best, most = 0, -1.0
+            for c in range(sums.shape[1]):
+                votes = others * sums[j, c] + (weight if c == y[i] else 0.0)
+                if votes > most:
+                    best, most = c, votes
+            out[i, j] = best
+
+
+@kernel
+def _enter_votes(
+    table: Floats, rows: Array, y: Array, edge: Floats, base: Array, sums: Floats, zero: Array,
+    weighted: bool, out: Array,
+) -> None:  # fmt: skip
+    for i in range(len(rows)):
+        for j in range(len(edge)):
+            gap = table[rows[i], j]
+            if not gap < edge[j]:
+                out[i, j] = base[j]
+                continue
+            others, weight = _weight(gap, zero[j], weighted)
+            for c in range(sums.shape[1]):
+                out[i, j, c] = others * sums[j, c] + (weight if c == y[i] else 0.0)
+
+
+@kernel
+def _enter_numbers(
+    table: Floats, rows: Array, y: Array, edge: Floats, base: Array, sums: Floats, zero: Array,
+    weighted: bool, out: Array,
+) -> None:  # fmt: skip
+    for i in range(len(rows)):
+        for j in range(len(edge)):
+            gap = table[rows[i], j]
+            if not gap < edge[j]:
+                out[i, j] = base[j]
+                continue
+            others, weight = _weight(gap, zero[j], weighted)
+            total = others * sums[j, 1] + weight
+            out[i, j] = (others * sums[j, 0] + weight * y[i]) / total

@@ -1,0 +1,334 @@
+"""Decision trees and forests of them.
+
+A forest draws the rows of each tree. The draws from S and from every S + z agree but for the places
+that go to z, which are the same for all z. So a tree without z is grown once, for all z; and for
+the others there is one tree of the rows of S that are left, of which z changes what is on its own
+way from the root down. Each node draws features by a key of its own, so that what z does not reach
+stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from dshapley.data.points import Array, Floats
+from dshapley.learners.fast import Asked, Family, Sample, UnsupportedError
+from dshapley.learners.kernels import literal, literal_inlined, literal_part, slow_literal
+from dshapley.learners.trees.growth import (
+    Tree,
+    child_key,
+    enter,
+    grow,
+    grown,
+    is_leaf,
+    leaf,
+    plant,
+    tree,
+)
+from dshapley.learners.trees.parameters import (
+    Columns,
+    answered,
+    check_plain,
+    first_draws,
+    limits_of,
+    random_state,
+    work,
+)
+from dshapley.learners.trees.splits import (
+    Limits,
+    Rows,
+    Scratch,
+    best_split,
+    node_value,
+    scratch,
+    total_up,
+)
+
+__all__ = ["family"]
+
+_NUMBERS, _MOST = 8_000_000, 128
+"""Sums of tree values, and z, that are computed at once: Ctrl-C waits for compiled loops."""
+
+
+def family(estimator: Any) -> Family:
+    """A decision tree, a random forest or extra-trees."""
+    check_plain(estimator)
+    if not hasattr(estimator, "n_estimators"):
+        return Trees(estimator)
+    if not estimator.bootstrap and (estimator.max_samples is not None or estimator.oob_score):
+        raise UnsupportedError("max_samples and oob_score need bootstrap=True")
+    if getattr(estimator, "class_weight", None) is None:
+        return Forest(estimator)
+    if estimator.bootstrap:
+        raise UnsupportedError(
+            "class_weight with bootstrap=True changes its meaning with scikit-learn's version"
+        )
+    return Trees(estimator)
+
+
+@dataclass(frozen=True)
+class Forest:
+    """Trees of which z changes only a part."""
+
+    estimator: Any
+    accepts_nan = True
+    work = staticmethod(work)
+
+    def outputs(self, S: Sample, Z: Sample, asked: Asked) -> Iterator[Array]:
+        """Trained on S and on every S + z."""
+        data = Columns(S, Z, asked, exact_sums=True)
+        d, n = data.S.shape
+        limits = limits_of(self.estimator, d, asked.n_classes, keyed=True, sort=False)
+        room = scratch(n + 1, d, limits)
+        trees = tree(n + 1, limits), tree(n + 1, limits)
+        bags = _bags(self.estimator, n, asked.seed)
+        for start, some in _blocks(len(Z), len(asked.X) * limits.n_classes):
+            alone = data.trainable and start == 0
+            sums = _forest(
+                data.S, data.order, data.codes, data.y, data.Z[some], data.codes_Z[some],
+                data.y_Z[some], data.test, *bags, limits, room, *trees, alone,
+            )  # fmt: skip
+            yield answered(sums[0 if alone else 1 :] / self.estimator.n_estimators, asked)
+
+
+def _blocks(n: int, cost: int) -> Iterator[tuple[int, slice]]:
+    """Ranges of Z, of `cost` numbers each; one at least."""
+    size = int(np.clip(_NUMBERS // cost, 1, _MOST))
+    for start in range(0, max(n, 1), size):
+        yield start, slice(start, start + size)
+
+
+def _bags(estimator: Any, n: int, seed: int) -> tuple[Array, Floats, Floats, Floats]:
+    """Of each tree: its key, how often it has each row of S alone, each row of S with z, and z."""
+    n_trees = estimator.n_estimators
+    keys = np.random.default_rng([seed, 1]).integers(2**63, size=n_trees, dtype=np.uint64)
+    if not estimator.bootstrap:
+        ones = np.ones((n_trees, n))
+        return keys, ones, ones, np.ones(n_trees)
+    n_drawn = [_n_drawn(estimator.max_samples, size) for size in (n, n + 1)]
+    return keys, *_drawn(keys, n, *n_drawn)
+
+
+@literal
+def _drawn(keys: Array, n: int, n_alone: int, n_with: int) -> tuple[Floats, Floats, Floats]:
+    """Bags of n_alone rows of S, and of n_with rows of S + z, that agree as far as they can.
+
+    A place in a bag goes through the rows in order and takes the i-th, for the one it had, with
+    probability 1/i: so it has each of the first n rows with the same probability, for every n at
+    once, and of a further row it takes note only now and then. The row that is taken after the i-th
+    is beyond the m-th with probability i/m.
+    """
+    alone, with_z = np.zeros((len(keys), n)), np.zeros((len(keys), n))
+    n_z = np.zeros(len(keys))
+    for t in range(len(keys)):
+        for place in range(max(n_alone, n_with)):
+            key = child_key(keys[t], place + 2)
+            taken, i = 0, 1
+            while i <= n:
+                taken = i
+                key = child_key(key, 0)
+                u = (np.float64(key >> np.uint64(11)) + 1.0) / 2.0**53
+                i = int(min(taken / u, 1e15)) + 1
+            if place < n_alone:
+                alone[t, taken - 1] += 1.0
+            if place < n_with and i == n + 1:
+                n_z[t] += 1.0
+            elif place < n_with:
+                with_z[t, taken - 1] += 1.0
+    return alone, with_z, n_z
+
+
+def _n_drawn(max_samples: Any, n: int) -> int:
+    """How many rows a tree draws of n."""
+    if max_samples is None or n == 0:
+        return n
+    if isinstance(max_samples, Integral):
+        return int(max_samples)
+    return max(int(n * max_samples), 1)
+
+
+@slow_literal
+def _forest(
+    S: Array, order: Array, codes: Array, y: Floats, Z: Array, codes_Z: Array, y_Z: Floats,
+    test: Array, keys: Array, alone: Floats, with_z: Floats, n_z: Floats, limits: Limits,
+    room: Scratch, base: Tree, below: Tree, trainable: bool,
+) -> Floats:  # fmt: skip
+    """(1 + r, q, c) the summed values of the trees on the test rows: of S, then of every S + z."""
+    d, n = S.shape
+    r, q, c = len(Z), len(test), limits.n_classes
+    sums = np.zeros((1 + r, q, c))
+    columns = np.empty((d, n + 1), dtype=np.float32)
+    columns[:, :n] = S
+    all_codes, all_y, w = np.zeros(n + 1, dtype=np.uint32), np.zeros(n + 1), np.zeros(n + 1)
+    all_codes[:n], all_y[:n] = codes, y
+    unknown = np.zeros(d, dtype=np.bool_)
+    kept, here = np.empty(n, dtype=np.uint32), np.empty(q, dtype=np.uint32)
+    reached, shared = np.empty(q, dtype=np.uint32), np.zeros((q, c))
+    for t in range(len(keys)):
+        for part in range(0 if trainable else 1, 2 if r > 0 else 1):
+            w[:n] = with_z[t] if part else alone[t]
+            w[n] = 0.0
+            rows = Rows(columns, _in_bag(order, w), unknown, all_codes, all_y, w)
+            n_kept = plant(rows, limits, room, keys[t])
+            if n_kept > 0:
+                grow(base, 0, rows, limits, room, 0, n_kept, 0, keys[t], -1)
+                into = shared if part else sums[0]
+                for j in range(q):
+                    reached[j] = leaf(base, 0, test, j)
+                    into[j] += base.value[reached[j]]
+            if part == 0 or n_z[t] == 0.0:
+                continue
+            kept[:n_kept] = room.samples[:n_kept]
+            w[n] = n_z[t]
+            for z in range(r):
+                columns[:, n] = Z[z]
+                all_codes[n], all_y[n] = codes_Z[z], y_Z[z]
+                _with_z(
+                    sums[1 + z], base, below, rows, limits, room, kept[:n_kept], reached, here,
+                    test, keys[t],
+                )  # fmt: skip
+    for z in range(r):
+        sums[1 + z] += shared
+    return sums
+
+
+@literal_inlined
+def _in_bag(order: Array, w: Floats) -> Array:
+    """The sorted columns, without rows that have no weight."""
+    n = 0
+    for row in range(order.shape[1]):
+        n += w[row] != 0.0
+    found = np.empty((len(order), n), dtype=np.uint32)
+    for f in range(len(order)):
+        i = 0
+        for row in order[f]:
+            if w[row] != 0.0:
+                found[f, i] = row
+                i += 1
+    return found
+
+
+@literal_part
+def _with_z(
+    sums: Floats, base: Tree, below: Tree, rows: Rows, limits: Limits, room: Scratch, kept: Array,
+    reached: Array, here: Array, test: Array, key: Any,
+) -> None:  # fmt: skip
+    """Add to `sums` by how much z, the last row, changes what the tree says of each test row.
+
+    z is followed down the tree. At each node on its way the best split is searched for again. If it
+    is the one that was there, the side that z does not take is as it was. If not, all below is
+    grown anew.
+    """
+    z = len(rows.w) - 1
+    n_here = len(test)
+    for j in range(n_here):
+        here[j] = j
+    node, moved = 0, False
+    while True:
+        m = 0
+        if len(kept) > 0:
+            for i in range(base.start[node], base.end[node]):
+                room.samples[m] = kept[i]
+                m += 1
+        room.samples[m] = z
+        m += 1
+        depth = base.depth[node] if len(kept) > 0 else 0
+        weight, impurity = total_up(rows, limits, room, 0, m)
+        feature, threshold = -1, 0.0
+        if not is_leaf(limits, m, depth, impurity):
+            enter(room, key)
+            feature, threshold, _ = best_split(rows, limits, room, 0, m, weight, 0, z, False)
+        if feature < 0:
+            node_value(below.value[0], limits, room, weight)
+            for i in range(n_here):
+                _replace(sums, here[i], below, 0, base, reached, len(kept) > 0)
+            return
+        if feature != base.feature[node] or not _same(rows, base, kept, node, threshold):
+            grow(below, 0, rows, limits, room, 0, m, depth, key, z)
+            for i in range(n_here):
+                _replace(sums, here[i], below, leaf(below, 0, test, here[i]), base, reached, True)
+            return
+        z_left = rows.columns[feature, z] <= threshold
+        other = base.right[node] if z_left else base.left[node]
+        moved = moved or threshold != base.threshold[node]
+        n_next = 0
+        for i in range(n_here):
+            j = here[i]
+            if (test[j, feature] <= threshold) == z_left:
+                here[n_next] = j
+                n_next += 1
+            elif moved:
+                _replace(sums, j, base, leaf(base, other, test, j), base, reached, True)
+        n_here = n_next
+        if n_here == 0:
+            return
+        node = base.left[node] if z_left else base.right[node]
+        key = child_key(key, 0 if z_left else 1)
+
+
+@literal_inlined
+def _same(rows: Rows, base: Tree, kept: Array, node: int, threshold: float) -> bool:
+    """Whether a threshold sends the same rows of S to the left as the one that was there."""
+    column = rows.columns[base.feature[node]]
+    n_left = 0
+    for i in range(base.start[node], base.end[node]):
+        n_left += column[kept[i]] <= threshold
+    return n_left == base.end[base.left[node]] - base.start[node]
+
+
+@literal_inlined
+def _replace(
+    sums: Floats, j: int, new: Tree, node: int, base: Tree, reached: Array, had: bool
+) -> None:
+    """Count the value of a node for test row j, and not that of the leaf it had reached."""
+    for c in range(sums.shape[1]):
+        sums[j, c] += new.value[node, c]
+        if had:
+            sums[j, c] -= base.value[reached[j], c]
+
+
+@dataclass(frozen=True)
+class Trees:
+    """Trees that are all grown anew for every z, from the random states of scikit-learn."""
+
+    estimator: Any
+    accepts_nan = True
+    work = staticmethod(work)
+
+    def outputs(self, S: Sample, Z: Sample, asked: Asked) -> Iterator[Array]:
+        """Trained on S and on every S + z."""
+        data = Columns(S, Z, asked)
+        d, n = data.S.shape
+        limits = limits_of(self.estimator, d, asked.n_classes)
+        room, one = scratch(n + 1, d, limits), tree(n + 1, limits)
+        weights = np.ones((1 + len(Z), limits.n_classes))
+        if asked.classes is not None:
+            weights = data.class_weights(self.estimator.class_weight)
+        start = random_state(self.estimator, asked.seed)
+        n_trees = getattr(self.estimator, "n_estimators", 1)
+        if hasattr(self.estimator, "n_estimators"):
+            keys = first_draws(start.randint(2**31 - 1, size=n_trees))
+        else:
+            keys = start.randint(2**31 - 1, size=1).astype(np.uint64)
+        for z in range(0 if data.trainable else 1, 1 + len(Z)):
+            rows = data.rows(z - 1, weights[z])
+            sums = _trees(rows, limits, room, one, keys, data.test)
+            yield answered(sums[np.newaxis] / n_trees, asked)
+
+
+@slow_literal
+def _trees(
+    rows: Rows, limits: Limits, room: Scratch, one: Tree, keys: Array, test: Array
+) -> Floats:
+    """(q, c) the summed values of the trees on the test rows."""
+    sums = np.zeros((len(test), limits.n_classes))
+    for t in range(len(keys)):
+        grown(one, rows, limits, room, keys[t])
+        for j in range(len(test)):
+            sums[j] += one.value[leaf(one, 0, test, j)]
+    return sums

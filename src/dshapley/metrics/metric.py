@@ -1,0 +1,170 @@
+"""Metrics: (y, outputs) -> one score per row of outputs.
+
+A row of outputs is what one trained model says of the whole test set, so that a learner can
+have many models scored at once. All metrics but R2 lie in [0, 1], and more is better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from dshapley.data.points import Array, Floats
+from dshapley.errors import InputError, nearest
+
+__all__ = ["METRICS", "Metric", "Output", "as_metric", "range_of"]
+
+Output: TypeAlias = Literal["label", "probability", "score", "decision", "prediction"]
+"""What a metric wants of a model for each of the n test rows, stacked over r models:
+
+- label: (r, n) codes of the predicted class, -1 for a class that the test set lacks;
+- probability: (r, n, c) with the test set's classes first;
+- score: (r, n, c) decision values or probabilities, only their order counts;
+- decision: (r, n, c) decision values, for scorers that read them of three classes or more;
+- prediction: (r, n) what `predict` returns, labels or numbers as they are.
+"""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A named score with the kind of output it needs.
+
+    `score(y, outputs)` gets codes 0..c-1 for y, except where `output` is "prediction": there y
+    is as the user gave it. It returns one score per row of outputs.
+    """
+
+    name: str
+    output: Output
+    score: Callable[[Array, Array], Floats]
+    task: Literal["classification", "regression", "any"] = "any"
+
+
+def accuracy(y: Array, labels: Array) -> Floats:
+    """The share of test rows whose predicted class is right."""
+    right = labels == y.astype(labels.dtype)
+    # Along an axis numpy makes a number of each bit first, which takes four times as long.
+    return np.bitwise_count(np.packbits(right, axis=1)).sum(axis=1, dtype=np.int64) / len(y)
+
+
+def balanced_accuracy(y: Array, labels: Array) -> Floats:
+    """The mean over the test set's classes of the share predicted right."""
+    right = labels == y
+    return np.mean([right[:, y == c].mean(axis=1) for c in np.unique(y)], axis=0)
+
+
+def f1(y: Array, labels: Array) -> Floats:
+    """F1 of the second class where the test set has two (in sorted order), else the mean over all.
+
+    A class that is neither there nor predicted scores 0, as in scikit-learn.
+    """
+    classes = np.unique(y)
+    chosen = classes[1:] if len(classes) == 2 else classes
+    scores = []
+    for c in chosen:
+        predicted, actual = labels == c, y == c
+        both = (predicted & actual).sum(axis=1)
+        either = predicted.sum(axis=1) + actual.sum()
+        scores.append(2.0 * both / np.maximum(either, 1))
+    return np.mean(scores, axis=0)
+
+
+def roc_auc(y: Array, scores: Array) -> Floats:
+    """Area under the ROC curve; for more than two classes the mean of one against the rest.
+
+    Ties count one half, so that a constant predictor scores 1/2.
+    """
+    from scipy.stats import rankdata
+
+    classes = np.unique(y)
+    chosen = classes[1:] if len(classes) == 2 else classes
+    areas = []
+    for c in chosen:
+        positive = y == c
+        n_pos, n_neg = positive.sum(), (~positive).sum()
+        ranks = rankdata(scores[:, :, c], axis=1)
+        rank_sum = ranks[:, positive].sum(axis=1)
+        areas.append((rank_sum - n_pos * (n_pos + 1) / 2) / (n_pos * n_neg))
+    return np.mean(areas, axis=0)
+
+
+def log_score(y: Array, probabilities: Array, *, floor: float = 1e-3) -> Floats:
+    """1 + mean log p(y) / log(1/floor), with p no smaller than `floor`: in [0, 1].
+
+    The plain log score is unbounded: one confident mistake would be worth more than any point.
+    """
+    p = np.maximum(probabilities[:, np.arange(len(y)), y], floor)
+    return np.asarray(1.0 - np.log(p).mean(axis=1) / np.log(floor), dtype=np.float64)
+
+
+def brier(y: Array, probabilities: Array) -> Floats:
+    """1 - half the mean squared distance of the probabilities from the true class: in [0, 1]."""
+    p_true = probabilities[:, np.arange(len(y)), y]
+    distance = (probabilities**2).sum(axis=2) - 2.0 * p_true + 1.0
+    return np.asarray(1.0 - 0.5 * distance.mean(axis=1), dtype=np.float64)
+
+
+def r2(y: Array, predictions: Array) -> Floats:
+    """The share of the test set's variance explained; unbounded below."""
+    return np.asarray(1.0 - ((predictions - y) ** 2).mean(axis=1) / y.var(), dtype=np.float64)
+
+
+def neg_mse(y: Array, predictions: Array) -> Floats:
+    """1 - mean squared error in units of 4 var(y), each row's share at most 1: in [0, 1].
+
+    A row that is off by more than two standard deviations counts as fully wrong, so that one
+    wild prediction of a model trained on three points cannot outweigh everything else.
+    """
+    error = (predictions - y) ** 2 / (4.0 * y.var())
+    return np.asarray(1.0 - np.minimum(error, 1.0).mean(axis=1), dtype=np.float64)
+
+
+METRICS: dict[str, Metric] = {
+    metric.name: metric
+    for metric in (
+        Metric("accuracy", "label", accuracy, "classification"),
+        Metric("balanced_accuracy", "label", balanced_accuracy, "classification"),
+        Metric("f1", "label", f1, "classification"),
+        Metric("roc_auc", "score", roc_auc, "classification"),
+        Metric("log_score", "probability", log_score, "classification"),
+        Metric("brier", "probability", brier, "classification"),
+        Metric("r2", "prediction", r2, "regression"),
+        Metric("neg_mse", "prediction", neg_mse, "regression"),
+    )
+}
+
+
+def range_of(name: object) -> tuple[float, float] | None:
+    """The lowest and the highest score by this metric; None where it is not one of ours.
+
+    >>> range_of("accuracy"), range_of("r2"), range_of("f1_macro")
+    ((0.0, 1.0), (-inf, 1.0), None)
+    """
+    if name not in METRICS:
+        return None
+    return (-np.inf if name == "r2" else 0.0), 1.0
+
+
+def as_metric(metric: str | Metric | Callable[[Array, Array], float]) -> Metric:
+    """A metric by name, or from any function (y, predictions) -> float.
+
+    >>> as_metric("accuracy").output
+    'label'
+    >>> as_metric(lambda y, predictions: -abs(y - predictions).max()).output
+    'prediction'
+    """
+    if isinstance(metric, Metric):
+        return metric
+    if callable(metric):
+        name = getattr(metric, "__qualname__", type(metric).__name__)
+        return Metric(name, "prediction", partial(_rowwise, metric))
+    if metric not in METRICS:
+        raise InputError(f"unknown metric {metric!r}: {nearest(metric, METRICS)}")
+    return METRICS[metric]
+
+
+def _rowwise(function: Callable[[Array, Array], Any], y: Array, predictions: Array) -> Floats:
+    return np.array([float(function(y, row)) for row in predictions])

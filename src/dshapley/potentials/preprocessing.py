@@ -1,0 +1,134 @@
+"""The steps of a pipeline before its final estimator: fitted within every set, or once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from dshapley.data.points import Array, Bundles, Points
+from dshapley.errors import InputError
+from dshapley.identity import plain
+
+__all__ = ["Fitted", "Preprocess", "fitted_once", "names", "parts"]
+
+Preprocess: TypeAlias = Literal["each", "once"]
+"""Where the steps before the final estimator are fitted: within each set, or on the database."""
+
+
+def parts(estimator: Any) -> tuple[list[Any], Any]:
+    """The steps before the final estimator of a scikit-learn Pipeline, and that estimator.
+
+    No steps for all else, also for subclasses, whose steps may do more than transform.
+
+    >>> from sklearn.linear_model import Ridge
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> parts(make_pipeline(StandardScaler(), Ridge()))
+    ([StandardScaler()], Ridge())
+    """
+    kind = type(estimator)
+    if kind.__name__ != "Pipeline" or not kind.__module__.startswith("sklearn."):
+        return [], estimator
+    *before, final = [step for _, step in estimator.steps]
+    deeper, final = parts(final)
+    kept = [step for step in before if step is not None and not isinstance(step, str)]
+    return kept + deeper, final
+
+
+def names(steps: list[Any]) -> str:
+    """The steps in words."""
+    return ", ".join(type(step).__name__ for step in steps)
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """Steps that were fitted once, on the rows and labels of a database."""
+
+    steps: Any
+    words: str
+    """What the steps are, with their parameters."""
+    database: Points
+    """Transformed."""
+    key: str
+    """Of the database before that."""
+    taken: bool
+    """Whether the database itself was taken from other points. Workers do not know from which, so
+    that its rows cannot be recognised in the same way in every process."""
+
+    def set(self, S: Points) -> Points:
+        """The rows of a set transformed; those drawn from the database are looked up."""
+        if len(S) == 0:
+            return Points(self.database.X[:0], S.y, S.ids)
+        if not self.taken and S.source is not None and S.source[0].key == self.key:
+            return self.database.take(S.source[1])
+        return self.points(S, name="the set")
+
+    def points(self, Z: Points, *, name: str) -> Points:
+        """Any rows transformed; an error calls them `name`."""
+        if len(Z) == 0:
+            return self.set(Z)
+        return Points(_transformed(self.steps, Z, name=name), Z.y, Z.ids)
+
+    def asked(self, Z: Points | Bundles) -> Points | Bundles:
+        """What is valued, transformed."""
+        if isinstance(Z, Bundles):
+            return Bundles(self.points(Z.points, name="points"), Z.groups)
+        return self.points(Z, name="points")
+
+    def describe(self) -> dict[str, Any]:
+        """What identifies the steps and what they learned, for a run's manifest."""
+        return {"preprocess.steps": self.words, "preprocess.fitted": self.database.fingerprint()}
+
+
+def fitted_once(steps: list[Any], database: Points) -> Fitted:
+    """The steps fitted on the database, with its labels. The steps given are left as they are.
+
+    A step without a random state of its own gets a fixed one: the same call fits the same.
+    """
+    from sklearn.base import clone
+    from sklearn.pipeline import make_pipeline
+
+    pipeline = make_pipeline(*[clone(step) for step in steps])
+    states = [name for name in pipeline.get_params() if name.split("__")[-1] == "random_state"]
+    params = pipeline.get_params()
+    pipeline.set_params(**{name: 0 for name in states if params[name] is None})
+    try:
+        pipeline.fit(database.X, database.y)
+    except Exception as error:  # whatever a stranger's step may raise
+        raise InputError(
+            f"preprocess = 'once': {names(steps)} cannot be fitted on the database: {_line(error)}"
+        ) from error
+    X = _transformed(pipeline, database, name="database")
+    return Fitted(
+        pipeline,
+        ", ".join(str(plain(step)) for step in steps),
+        Points(X, database.y, database.ids),
+        database.key,
+        database.source is not None,
+    )
+
+
+def _transformed(steps: Any, points: Points, *, name: str) -> Array:
+    refused = partial("{}: preprocess = 'once' cannot transform it: {}".format, name)
+    try:
+        found = steps.transform(points.X)
+    except Exception as error:  # whatever a stranger's step may raise
+        raise InputError(refused(_line(error))) from error
+    if hasattr(found, "toarray"):
+        found = found.toarray()
+    X = np.asarray(found)
+    if X.dtype == object or X.dtype.kind in "US":
+        try:
+            X = X.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                refused(f"its steps leave columns that are not numbers ({_line(error)})")
+            ) from error
+    return X
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:300] or type(error).__name__

@@ -1,0 +1,199 @@
+"""What can be said of a valuation in words: each sentence with this run's own figures."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dshapley.data.points import Array, Bundles
+from dshapley.formatting import duration, number
+from dshapley.inference.valuation import Valuation
+
+__all__ = ["ByClass", "by_class", "class_labels", "sentences", "warnings_of"]
+
+CONFIDENCE = 0.95
+_SETTLED, _OPEN = 0.95, 0.8
+"""From the first reliability on the order counts as settled; below the second it is open."""
+_MORE = 0.98
+"""The reliability that is offered for more time, once the order is settled."""
+_MOST_CLASSES = 20
+_SKEWED = 0.3
+"""Shares below zero of two classes that differ by more than this are said."""
+_HARDLY = 0.02
+"""A gain in a bounded metric that counts as hardly any."""
+_SHARES = {"accuracy", "balanced_accuracy"}
+_BOUNDED = {"accuracy", "balanced_accuracy", "f1", "roc_auc", "average_precision", "r2"}
+
+
+class ByClass:
+    """Of one class: its rows, how many are surely below zero, the places of best and worst."""
+
+    def __init__(self, label: object, valuation: Valuation, where: Array) -> None:
+        order = where[np.argsort(-valuation.values[where], kind="stable")]
+        self.label, self.rows = label, len(where)
+        self.mean = float(valuation.values[where].mean())
+        below = valuation.below_zero(CONFIDENCE)[where]
+        self.below = None if valuation.unseen else int(below.sum())
+        self.best, self.worst = order, order[::-1]
+
+
+def class_labels(valuation: Valuation) -> Array | None:
+    """The label of each point where these are classes; None for numbers, bundles and unknown."""
+    points = valuation.points
+    if points is None or isinstance(points, Bundles) or points.y is None:
+        return None
+    if points.y.dtype.kind == "f" or len(np.unique(points.y)) > _MOST_CLASSES:
+        return None
+    return points.y
+
+
+def by_class(valuation: Valuation) -> list[ByClass]:
+    """Each class by itself, where there are two or more."""
+    y = class_labels(valuation)
+    if y is None or len(np.unique(y)) < 2:
+        return []
+    return [ByClass(label, valuation, np.flatnonzero(y == label)) for label in np.unique(y)]
+
+
+def sentences(valuation: Valuation) -> list[str]:
+    """What the numbers are, how sure they are, and what more time would give."""
+    return [_meaning(valuation), *_how_sure(valuation)]
+
+
+def _meaning(valuation: Valuation) -> str:
+    metric = valuation.about.get("metric", "U")
+    i = int(np.argmax(valuation.values))
+    value, error = float(valuation.values[i]), 2 * float(valuation.stderr[i])
+    shown, reach = number(value, error)
+    points = f" ({100 * value:.2g} percentage points)" if metric in _SHARES else ""
+    bundle = bool((valuation.rows != 1).any())
+    what = "bundle" if bundle else "row"
+    sets = f"0 to {valuation.m - 1} rows drawn at random from the database, averaged over these"
+    sets = f"{sets} set sizes" if valuation.m > 1 else "an empty set"
+    name = " ".join(str(valuation.ids[i]).split())
+    plus = f" ± {reach}" if math.isfinite(error) else ""
+    return (
+        f"A value is the change of {metric} when the {what} is added to {sets}: "
+        f"for {what} {name} it is {shown}{plus}{points}. It is what the {what} adds to data sets "
+        f"of up to m = {valuation.m} rows. It is not advice to delete the {what}s of low value: a "
+        "model trained without them can be worse."
+    )
+
+
+def _how_sure(valuation: Valuation) -> list[str]:
+    n = valuation.n_draws
+    draws = f"{n:,} draw{'s' if n != 1 else ''}"
+    if valuation.unseen:
+        return [f"From {draws}. The errors are not yet known: {valuation.what_is_unseen}."]
+    worst = float(np.max(valuation.stderr))
+    if not math.isfinite(worst):
+        return [f"From {draws}, which are too few to know the errors."]
+    r = valuation.reliability if len(valuation) > 1 else math.nan
+    if not math.isfinite(r):
+        return [f"From {draws}; the largest standard error is {worst:.2g}."]
+    line = (
+        f"From {draws}: reliability {r:.2f} (the share of the variance between values that is not "
+        f"noise); the largest standard error is {worst:.2g}."
+    )
+    return [line, *_folds(valuation), *_more_time(valuation.of_draws)]
+
+
+def _folds(valuation: Valuation) -> list[str]:
+    """Of cross-fitted values, on which rows they were tested and what these leave open."""
+    record = valuation.draws
+    if record is None or record.folds is None:
+        return []
+    line = (
+        f"Without test rows of their own, rows are tested on each other: a row is valued on the "
+        f"{record.folds.n - 1} of {record.folds.n} parts of the database that it is not in"
+    )
+    alone = valuation.of_draws
+    if valuation.widened == 1.0 or not math.isfinite(alone.reliability):
+        return [f"{line}."]
+    return [
+        f"{line}. How much values differ between the parts is in the errors, which are "
+        f"{valuation.widened:.1f} times those of the draws alone (their reliability: "
+        f"{alone.reliability:.2f}). More test rows would lessen that, more draws would not."
+    ]
+
+
+def _more_time(valuation: Valuation) -> list[str]:
+    """What more draws would give, and how long they take."""
+    record, sure = valuation.draws, valuation.surely_reliable
+    wanted = _SETTLED if sure < _SETTLED else _MORE
+    needed = valuation.draws_for(wanted)
+    if sure >= _MORE or needed is None or record is None or record.seconds is None:
+        return []
+    if needed <= valuation.n_draws:
+        return []
+    seconds = float(np.median(record.seconds)) * (needed - valuation.n_draws)
+    return [
+        f"To be sure of a reliability of {wanted:.2f} it takes about {needed:,} draws in all, "
+        f"about {duration(seconds)} of computing more on one core."
+    ]
+
+
+def warnings_of(valuation: Valuation) -> list[str]:
+    """What a person would misread."""
+    return [*_open_order(valuation), *_skewed(valuation), *_hardly_moves(valuation)]
+
+
+def _error_of_mean(valuation: Valuation) -> float:
+    """The standard error of the mean value; the largest it can be where that is not known."""
+    if valuation.terms is None:
+        return float(valuation.stderr.mean())
+    return valuation.error_of_sum()[0] / len(valuation)
+
+
+def _open_order(valuation: Valuation) -> list[str]:
+    r = valuation.reliability
+    if len(valuation) < 2 or not r < _OPEN:
+        return []
+    return [
+        f"the errors leave the order open: {1 - r:.0%} of the differences between values is noise, "
+        f"so the best and worst rows shown may be neither; {_remedy(valuation)} before you use the "
+        "order"
+    ]
+
+
+def _remedy(valuation: Valuation) -> str:
+    """What would bring the errors down."""
+    if valuation.widened > 1 and valuation.of_draws.reliability >= _OPEN:
+        return "bring more test rows (--test)"
+    return "make more draws"
+
+
+def _skewed(valuation: Valuation) -> list[str]:
+    parts = [part for part in by_class(valuation) if part.rows >= 10]
+    shares = {part.below / part.rows: part for part in parts if part.below is not None}
+    if len(shares) < 2:
+        return []
+    low, high = min(shares), max(shares)
+    if high - low <= _SKEWED:
+        return []
+    most, fewest = shares[high], shares[low]
+    return [
+        f"the rows below zero are mostly of one class: {high:.0%} of the rows of {most.label!s}, "
+        f"{low:.0%} of {fewest.label!s}. This tells the classes apart, not good rows from bad: "
+        "compare rows within their class"
+    ]
+
+
+def _hardly_moves(valuation: Valuation) -> list[str]:
+    """All rows together are worth what the metric gains from 0 to m rows."""
+    metric = valuation.about.get("metric")
+    if metric not in _BOUNDED or (valuation.rows != 1).any() or valuation.unseen:
+        return []
+    database = valuation.about.get("database")
+    if database != valuation.about.get("points"):  # other rows may be worth anything
+        return []
+    gain = float(valuation.values.mean()) * valuation.m
+    error = 2 * valuation.m * _error_of_mean(valuation)
+    if not abs(gain) + error < _HARDLY:
+        return []
+    return [
+        f"{metric} hardly moves: models trained on {valuation.m} rows score only {gain:+.2g} "
+        f"(± {error:.1g}) against a model trained on nothing. Values say little then; try another "
+        "metric, such as log_score or roc_auc"
+    ]

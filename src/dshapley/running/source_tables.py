@@ -1,0 +1,142 @@
+"""A run's rows, read again from its tables; and the values of rows that were never run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from dshapley.data.points import Bundles, Points
+from dshapley.data.tables import Prepared, prepare, read_table
+from dshapley.documents import valid
+from dshapley.errors import InputError, RunFolderError
+from dshapley.inference.interpolation import Prediction, chosen_to_measure
+from dshapley.inference.valuation import Valuation, estimate
+from dshapley.running.run_folder import is_own, load
+
+__all__ = ["RunTables", "predicted", "run_tables"]
+
+
+def predicted(
+    folder: Path, table: Path, *, source: Path | None = None
+) -> tuple[Valuation, Prediction]:
+    """The valuation of a run made by `dshapley value`, and its prediction for another table.
+
+    The folder holds no features: they are read again from the tables named in its manifest (see
+    `run_tables`), encoded as they were, and compared with the fingerprint.
+    """
+    draws = load(folder)
+    tables = run_tables(folder, draws.about, source=source)
+    if tables.asked.group is not None:
+        raise InputError(f"{folder} holds values of bundles, which say nothing of single rows")
+    measured = tables.valued()
+    assert isinstance(measured, Points)
+    valuation = estimate(draws, points=measured)
+    return valuation, valuation.predict(replace(tables, points=table).prepared().points)
+
+
+def run_tables(folder: Path, about: Mapping[str, Any], *, source: Path | None = None) -> RunTables:
+    """Where the tables of a run of `dshapley value` are.
+
+    Paths in a folder that somebody else made could name any file of this user's, so they are
+    followed only in this user's own runs. `source` is the run's table, or the folder that it is
+    in; the run's other tables are then looked for by name in the same folder.
+    """
+    if "table" not in about or "target" not in about:
+        raise InputError(f"{folder} was not made by dshapley value: it names no table")
+    try:
+        asked: _Asked = valid(dict(about), _Asked)
+    except ValueError as error:
+        raise RunFolderError(f"{folder / 'manifest.json'} is damaged ({error})") from None
+    named = [asked.table, asked.test_table, asked.points_table]
+    if source is None:
+        if not is_own(folder):
+            raise InputError(
+                f"{folder} was not made by you on this machine, so the tables that it names are "
+                "not read: name the run's table, or the folder it is in, with --source"
+            )
+        found = [None if name is None else Path(name) for name in named]
+    else:
+        within = source if source.is_dir() else source.parent
+        found = [None if name is None else within / Path(name).name for name in named]
+        found[0] = found[0] if source.is_dir() else source
+    gone = next((path for path in found if path is not None and not path.exists()), None)
+    if gone is not None:
+        raise InputError(
+            f"{gone}, a table of {folder}, is not there: name the folder of its tables with "
+            "--source"
+        )
+    base, test, points = found
+    assert base is not None
+    return RunTables(folder, asked, base, test, points)
+
+
+class _Asked(msgspec.Struct):
+    """What a run of `dshapley value` keeps of its question, so far as it decides on the rows."""
+
+    table: str
+    target: str
+    test_table: str | None
+    points_table: str | None
+    test_size: Annotated[float, msgspec.Meta(gt=0, lt=1)] | None
+    id: str | None
+    group: str | None
+    drop: list[str]
+    task: Literal["classification", "regression"]
+    points: str
+    p: Annotated[float, msgspec.Meta(gt=0, le=1)]
+    seed: Annotated[int, msgspec.Meta(ge=0)]
+
+
+@dataclass(frozen=True)
+class RunTables:
+    """The tables of a run: of its database, and of test rows and points where it had such."""
+
+    folder: Path
+    asked: _Asked
+    base: Path
+    test: Path | None
+    points: Path | None
+
+    @property
+    def of_rows(self) -> Path:
+        """The table that the valued rows are from."""
+        return self.points or self.base
+
+    def prepared(self) -> Prepared:
+        """The tables encoded, as the run encoded them."""
+        asked = self.asked
+        base, test, points = (
+            None if path is None else read_table(path, text=[asked.id, asked.group])
+            for path in (self.base, self.test, self.points)
+        )
+        assert base is not None
+        return prepare(
+            base,
+            target=asked.target,
+            task=asked.task,
+            test=test,
+            test_size=asked.test_size,
+            points=points,
+            id_column=asked.id,
+            group_column=asked.group,
+            drop=asked.drop,
+            seed=asked.seed,
+        )
+
+    def valued(self) -> Points | Bundles:
+        """The rows or bundles that the run valued; an error where they are not what they were."""
+        prepared, asked = self.prepared(), self.asked
+        Z: Points | Bundles = prepared.points
+        if prepared.groups is not None:
+            Z = Bundles(prepared.points, prepared.groups)
+        elif asked.p != 1:
+            Z = prepared.points.take(chosen_to_measure(prepared.points, asked.p, asked.seed))
+        if Z.fingerprint() != asked.points:
+            raise InputError(
+                f"{self.of_rows} is not what it was when {self.folder} was made: its rows differ"
+            )
+        return Z

@@ -1,0 +1,376 @@
+"""Pure tasks computed by joblib's workers, in order. The only place with parallelism."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import itertools
+import multiprocessing
+import os
+import pickle
+import signal
+import sys
+import threading
+import time
+import warnings
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import BrokenExecutor, CancelledError
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+import joblib
+import numpy as np
+import threadpoolctl
+from numpy.typing import NDArray
+
+from dshapley.data.points import Floats
+from dshapley.errors import DrawError, InputError, warn
+
+__all__ = ["Result", "Task", "results"]
+
+
+class Result(NamedTuple):
+    """What a task has found out in its draw."""
+
+    k: int
+    marginals: NDArray[Any]
+    """One for each point."""
+    reference: float = float("nan")
+    chain: Floats | None = None
+    controls: Floats | None = None
+    """These three for the anchor; see `dshapley.sampling.draws.Anchor`."""
+    seconds: float = float("nan")
+    t: int = -1
+    """The draw's number. Set where the draw is computed, checked where it is stored."""
+
+
+Task: TypeAlias = Callable[[int], Result]
+"""t -> its result: a pure function, so that anyone may compute it, and again."""
+
+Pool: TypeAlias = Callable[[Iterator[Any]], Generator[Result]]
+"""joblib's delayed calls -> their results in order."""
+
+_FEWEST_LOSSES, _PATIENCE = 3, 60.0
+"""A run fails after this many losses in a row, once this many seconds brought no result."""
+_LONGEST_PAUSE = 5.0
+_LOOK, _CLUSTER_PATIENCE = 2.0, 60.0
+"""Seconds between two looks at a cluster, and how long it may do nothing: long, since sending the
+data to its workers looks like that too."""
+
+_FROM_TERMINALS = [getattr(signal, n) for n in ("SIGINT", "SIGHUP") if hasattr(signal, n)]
+"""Signals that a terminal sends to all processes of a command."""
+_CAN_BLOCK = hasattr(signal, "pthread_sigmask")  # not on Windows
+
+_LARGE = 31 << 20
+"""Bytes; glibc learns from arrays of up to 32 MiB."""
+
+
+@contextlib.contextmanager
+def results(task: Task, ts: Iterable[int], n_jobs: int | None) -> Iterator[Iterator[Result]]:
+    """`task(t)` for each t in order, computed ahead by workers; given up when the block ends."""
+    stream = _surviving(_Shared(task), ts, lambda calls: _stream(calls, n_jobs))
+    with _one_blas_thread:
+        try:
+            yield stream
+        finally:
+            stream.close()
+
+
+def _surviving(shared: _Shared, ts: Iterable[int], pool: Pool) -> Generator[Result]:
+    """The results in order. When workers are lost, the draws they had are computed again.
+
+    Workers are lost when a process is killed for its memory, or a machine or its data is gone.
+    Any other error is the caller's.
+    """
+    unfinished = _Unfinished(ts)
+    losses, last_result = 0, time.monotonic()
+    while True:
+        stream: Generator[Result] | None = None
+        try:
+            # Workers may be lost while they are started, too: the first calls are made here.
+            stream = pool(joblib.delayed(_work)(shared, t) for t in unfinished.ask())
+            for result in stream:
+                unfinished.answered(result.t)
+                losses, last_result = 0, time.monotonic()
+                yield result
+                last_result = time.monotonic()  # what the caller did meanwhile does not count
+            return
+        except pickle.PicklingError as error:
+            raise InputError(
+                f"the potential or the points cannot be sent to other processes ({error}); use "
+                "n_jobs=1, or joblib's threads"
+            ) from error
+        except (Exception, asyncio.CancelledError) as error:
+            if not _is_loss(error):
+                raise
+            losses += 1
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+            if losses >= _FEWEST_LOSSES and time.monotonic() - last_result > _PATIENCE:
+                raise DrawError(
+                    f"the workers failed {losses} times in a row, perhaps for lack of memory; "
+                    f"use fewer of them. The last time: {reason}"
+                ) from error
+            unfinished.lost()
+            warn(f"workers were lost ({reason}); their draws are computed again")
+        finally:
+            with warnings.catch_warnings():
+                # Work ahead of a rule that then says stop is lost by intent.
+                warnings.filterwarnings("ignore", message=".*tasks", category=UserWarning)
+                if stream is not None:
+                    stream.close()
+        time.sleep(min(0.1 * 2**losses, _LONGEST_PAUSE))
+
+
+class _Unfinished:
+    """The numbers of the draws that still have no result, in order.
+
+    joblib asks from threads of its own, even those of a pool that was given up: a lock and the
+    number of the attempt keep such a thread from taking a draw away unseen.
+    """
+
+    def __init__(self, ts: Iterable[int]) -> None:
+        self._new = iter(ts)
+        self._again: deque[int] = deque()
+        self._asked: deque[int] = deque()
+        self._attempt = 0
+        self._lock = threading.Lock()
+
+    def ask(self) -> Iterator[int]:
+        """The draws to compute in this attempt: those that were lost, then new ones."""
+        return self._ask(self._attempt)
+
+    def _ask(self, attempt: int) -> Iterator[int]:
+        while True:
+            with self._lock:
+                if attempt != self._attempt:
+                    return
+                t = self._again.popleft() if self._again else next(self._new, None)
+                if t is None:
+                    return
+                self._asked.append(t)
+            yield t
+
+    def answered(self, t: int) -> None:
+        """Note the result of the draw that was asked for first."""
+        with self._lock:
+            due = self._asked.popleft()
+        if t != due:
+            raise DrawError(f"draw {t} came back where draw {due} was due: workers are out of step")
+
+    def lost(self) -> None:
+        """Note that no draw asked for will be answered any more."""
+        with self._lock:
+            self._attempt += 1
+            self._again.extendleft(reversed(self._asked))
+            self._asked.clear()
+
+
+def _is_loss(error: BaseException) -> bool:
+    """Whether workers are gone: loky's and the standard library's errors, and dask's.
+
+    joblib raises TimeoutError when a cluster has no worker for ten seconds.
+    """
+    lost = BrokenExecutor | asyncio.CancelledError | CancelledError | TimeoutError
+    return isinstance(error, lost) or type(error).__module__.startswith("distributed")
+
+
+def _stream(calls: Iterator[Any], n_jobs: int | None) -> Generator[Result]:
+    backend, _ = joblib.parallel.get_active_backend()
+    if backend.supports_return_generator:
+        if hasattr(backend, "client"):
+            return _on_cluster(calls, n_jobs, backend)
+        parallel = joblib.Parallel(n_jobs=n_jobs, return_as="generator", **_start_of(backend))
+        # Processes are started here, and inherit what is blocked. Ctrl-C and a terminal that is
+        # closed are for this process, which ends its workers; they would only fill the screen
+        # with tracebacks.
+        with _interrupts_later() if joblib.effective_n_jobs(n_jobs) > 1 else nullcontext():
+            stream: Generator[Result] = parallel(calls)
+        return stream
+    return _in_rounds(calls, n_jobs)
+
+
+def _on_cluster(calls: Iterator[Any], n_jobs: int | None, backend: Any) -> Generator[Result]:
+    """The same on dask, where waiting may never end.
+
+    A cluster that loses its workers too often stops starting new ones, and a call that was being
+    sent when a worker died is forgotten. After a while without workers, or without any call under
+    way, waiting ends with an error, which counts as a loss of workers like any other.
+    """
+    if backend.client.status in ("closing", "closed"):
+        raise DrawError(
+            "the connection to the dask scheduler is lost: start the scheduler, then run the same "
+            "command again to resume"
+        )
+    parallel = joblib.Parallel(n_jobs=n_jobs, return_as="generator")
+    stream: Generator[Result] = parallel(calls)
+    over, waiting, stuck = threading.Event(), threading.Event(), threading.Event()
+
+    def watch() -> None:
+        well = time.monotonic()
+        while not over.wait(_LOOK):
+            if not waiting.is_set() or _is_at_work(backend.client):
+                well = time.monotonic()
+            elif time.monotonic() - well > _CLUSTER_PATIENCE:
+                stuck.set()
+                parallel.timeout = 0  # joblib reads it each time it looks for the next result
+
+    threading.Thread(target=watch, name="dshapley-cluster", daemon=True).start()
+    try:
+        while True:
+            waiting.set()
+            result = next(stream, None)
+            waiting.clear()
+            if result is None:
+                return
+            yield result
+    except (TimeoutError, multiprocessing.TimeoutError):  # joblib's is the second
+        if not stuck.is_set():
+            raise
+        reason = f"the dask cluster has done nothing for {_CLUSTER_PATIENCE:.0f} seconds"
+        raise TimeoutError(reason) from None
+    finally:
+        over.set()
+        stream.close()
+
+
+def _is_at_work(client: Any) -> bool:
+    """Whether a cluster has workers, and calls of this client that are not finished."""
+    if not client.scheduler_info(n_workers=-1).get("workers"):
+        return False
+    return any(future.status == "pending" for future in list(client.futures.values()))
+
+
+def _start_of(backend: Any) -> dict[str, Any]:
+    """How worker processes begin, for the backend that starts some of its own."""
+    if type(backend).__name__ != "LokyBackend":
+        return {}
+    return {"initializer": _begin_worker, "initargs": (os.getpid(),)}
+
+
+@functools.cache
+def _begin_worker(parent: int) -> None:
+    """Ignore a terminal's signals in this worker process, and end it when its parent is gone.
+
+    A killed parent cannot end its workers, and nothing else would: they wait for work on a pipe
+    that each of them holds open itself.
+    """
+    for number in _FROM_TERMINALS:
+        signal.signal(number, signal.SIG_IGN)
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="dshapley-parent", daemon=True).start()
+
+
+@contextlib.contextmanager
+def _interrupts_later() -> Iterator[None]:
+    """Hold back the signals of a terminal, from new processes for ever, from this one until after.
+
+    Blocked signals stay blocked in processes that are started. In this one another thread may take
+    a signal, whose handler runs here all the same: it is only noted, and raised again afterwards.
+    """
+    if threading.current_thread() is not threading.main_thread() or not _CAN_BLOCK:
+        yield  # only the main thread may say what a signal does
+        return
+    received: list[int] = []
+    before = {number: signal.getsignal(number) for number in _FROM_TERMINALS}
+    held = {number: handler for number, handler in before.items() if callable(handler)}
+    for number in held:
+        signal.signal(number, lambda number, frame: received.append(number))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _FROM_TERMINALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for number, handler in held.items():
+            signal.signal(number, handler)
+        for number in received:
+            signal.raise_signal(number)
+
+
+def _in_rounds(calls: Iterator[Any], n_jobs: int | None) -> Generator[Result]:
+    """The same, for backends that only return lists (ray, multiprocessing)."""
+    with joblib.Parallel(n_jobs=n_jobs) as parallel:
+        while some := list(itertools.islice(calls, 4 * joblib.effective_n_jobs(n_jobs))):
+            yield from parallel(some)
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """What all draws of a run have in common: the potential and the data."""
+
+    task: Task
+
+    def __sizeof__(self) -> int:
+        # Dask sends an argument to each worker once if it is large, and else with every call. It
+        # goes by this number, which for an object does not count what it refers to.
+        return 1 << 20
+
+
+def _work(shared: _Shared, t: int) -> Result:
+    _keep_freed_memory()
+    with _one_blas_thread:
+        started = time.perf_counter()
+        result = shared.task(t)
+        return result._replace(t=t, seconds=time.perf_counter() - started)
+
+
+@functools.cache
+def _keep_freed_memory() -> None:
+    """Let this process use freed memory again instead of asking the system for fresh pages.
+
+    Of large arrays, glibc returns those to the system that are larger than any freed before, and a
+    worker's data lies in files: without this it spends a third of its time on empty pages.
+    """
+    np.empty(_LARGE, dtype=np.uint8)
+
+
+class _OneBlasThread:
+    """Holds BLAS and OpenMP to one thread while a draw is computed.
+
+    The number of threads changes the last bits of a sum, and workers that each start a thread
+    per core slow each other down. Several draws may run in one process (joblib's threads, a dask
+    worker's). BLAS has one setting for the process: the first draw in sets it, the last one out
+    puts it back. OpenMP has one for each thread.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._blas: Any = None
+        self._openmp = threading.local()
+        self._pools: Any = None
+        self._modules = 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            pools = self._controller()
+            if self._inside == 0:
+                self._blas = pools.limit(limits=1, user_api="blas")
+            self._inside += 1
+        self._openmp.__dict__.setdefault("stack", []).append(
+            pools.limit(limits=1, user_api="openmp")
+        )
+
+    def __exit__(self, *_: object) -> None:
+        self._openmp.stack.pop().restore_original_limits()
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._blas.restore_original_limits()
+
+    def _controller(self) -> threadpoolctl.ThreadpoolController:
+        # Finding the loaded libraries takes milliseconds: again only when more was imported.
+        if len(sys.modules) != self._modules:
+            self._pools = threadpoolctl.ThreadpoolController()
+            self._modules = len(sys.modules)
+        return self._pools
+
+
+_one_blas_thread = _OneBlasThread()

@@ -1,0 +1,104 @@
+"""What the labels of a set S say in advance: numbers whose mean and variance are known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dshapley.data.points import Array, Floats, Points
+
+__all__ = ["Controls"]
+
+_MOST_CLASSES = 20
+"""Labels of more distinct values are numbers, if they are numbers at all."""
+_RARE = 0.01
+"""A set that lacks a class with a smaller probability is not worth correcting for."""
+
+
+@dataclass(frozen=True, eq=False)
+class Controls:
+    """Functions of a set's labels, with mean 0 and variance 1 over sets drawn from a database.
+
+    Much of what a small set makes of every point is decided by its labels: whether it lacks a
+    class, how even it is. How often that happens is known, so the draws can be corrected for how
+    often it did happen. The first are the most useful.
+    """
+
+    classes: Array | None
+    """The labels, the most frequent first; None where labels are numbers or there are none."""
+    shares: Floats
+    """Of the classes."""
+    moments: tuple[float, float, float] | None
+    """Of labels that are numbers: mean, variance, and that of the squared deviation."""
+
+    @classmethod
+    def of(cls, database: Points) -> Controls:
+        """Those for sets drawn from this database.
+
+        >>> controls = Controls.of(Points([[0.0]] * 4, ["a", "a", "a", "b"]))
+        >>> controls(np.array(["a", "a"])).round(3).tolist()
+        [0.816, -0.258, 0.882, -0.258]
+        """
+        y = database.y
+        if y is None or len(np.unique(y)) < 2:
+            return cls(None, np.empty(0), None)
+        classes, counts = np.unique(y, return_counts=True)
+        if y.dtype.kind in "iuf" and len(classes) > _MOST_CLASSES:
+            squares = (y - y.mean()) ** 2
+            return cls(None, np.empty(0), (float(y.mean()), float(y.var()), float(squares.var())))
+        order = np.argsort(-counts, kind="stable")
+        return cls(classes[order], counts[order] / len(y), None)
+
+    def __len__(self) -> int:
+        if self.moments is not None:
+            return 3
+        return 0 if self.classes is None else 4 if len(self.classes) == 2 else 6
+
+    def __call__(self, y: Array | None) -> Floats:
+        """The controls of a set with these labels; all 0 for the empty set."""
+        if y is None or len(self) == 0 or len(y) == 0:
+            return np.zeros(len(self))
+        return self._of_numbers(y) if self.moments is not None else self._of_classes(y)
+
+    def _of_classes(self, y: Array) -> Floats:
+        assert self.classes is not None
+        n, p = len(y), self.shares
+        counts = np.array([(y == label).sum() for label in self.classes])
+        excess = (counts - n * p) / np.sqrt(n * p * (1 - p))
+        missing = [_event(counts[c] == 0, (1 - p[c]) ** n) for c in (0, 1)]
+        uneven = _square(excess[0], (1 - 6 * p[0] * (1 - p[0])) / (n * p[0] * (1 - p[0])))
+        if len(self.classes) == 2:
+            return np.array([excess[0], *missing, uneven])
+        return np.array([excess[0], *missing, uneven, self._lacking(counts, n), excess[1]])
+
+    def _lacking(self, counts: Array, n: int) -> float:
+        """How many classes the set lacks."""
+        p = self.shares
+        q = (1 - p) ** n
+        both = np.maximum(1 - p[:, np.newaxis] - p, 0.0) ** n
+        np.fill_diagonal(both, q)
+        variance = float((both - np.outer(q, q)).sum())
+        return float((counts == 0).sum() - q.sum()) / variance**0.5 if variance > _RARE else 0.0
+
+    def _of_numbers(self, y: Array) -> Floats:
+        assert self.moments is not None
+        mean, variance, of_squares = self.moments
+        n, apart = len(y), y - mean
+        level = float(apart.sum()) / (n * variance) ** 0.5
+        # The fourth moment of y, less three times the squared variance, is this much over n.
+        uneven = _square(level, (of_squares / variance**2 - 2) / n)
+        spread = float((apart**2 - variance).sum()) / (n * of_squares) ** 0.5
+        return np.array([level, uneven, spread])
+
+
+def _event(happened: bool, probability: float) -> float:
+    """Whether it happened, standardised; 0 for what hardly ever does, or always."""
+    variance = probability * (1 - probability)
+    return (happened - probability) / variance**0.5 if variance > _RARE else 0.0
+
+
+def _square(x: float, excess_kurtosis: float) -> float:
+    """The square of a standardised number, standardised."""
+    variance = 2 + excess_kurtosis
+    return (x**2 - 1) / variance**0.5 if variance > _RARE else 0.0

@@ -1,0 +1,245 @@
+"""Cross-fitting: every row of the database is valued, on test rows that it is not among.
+
+Draw t tests models on rows of fold t mod n, trains them on rows of the other folds, and values the
+rows of these. A row's value is the mean over the folds that it is not in. A large fold is tested
+on in parts, one a draw, in turn.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dshapley.data.folds import N_FOLDS, in_folds
+from dshapley.data.points import Array, Bundles, Points
+from dshapley.errors import InputError
+from dshapley.potentials import ModelPotential
+from dshapley.sampling.draws import NO_FOLD, Folds
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["MOST_TESTED", "CrossFitted", "cross_fitted"]
+
+MOST_TESTED = 1000
+"""Rows that one draw tests on. More take time; all rows of a fold have their turn."""
+
+
+@dataclass(frozen=True, eq=False)
+class CrossFitted:
+    """U on the test rows of each fold in turn. Made by `cross_fitted`; for `dshapley.run`."""
+
+    U: ModelPotential
+    """With all of the database as its test set."""
+    database: Points
+    rows: NDArray[np.int64]
+    """The fold of each row of the database."""
+    parts: tuple[tuple[NDArray[np.intp], ...], ...]
+    """For each fold its parts: the places in the database of rows that are tested on together."""
+    folds: Folds
+    """Of the points valued."""
+
+    def on(self, t: int) -> ModelPotential:
+        """U on the test rows of draw t."""
+        fold, turn = t % self.folds.n, t // self.folds.n
+        part = turn % len(self.parts[fold])
+        found = self._made.get((fold, part))
+        if found is None:
+            test = self.database.take(self.parts[fold][part])
+            test.__dict__["key"] = self.keys[fold][part]
+            found = self._made[fold, part] = replace(self.U, test=test)
+        return found
+
+    @cached_property
+    def keys(self) -> tuple[tuple[str, ...], ...]:
+        """What the test rows of each part are known by."""
+        return tuple(
+            tuple(self.database.take(places).key for places in parts) for parts in self.parts
+        )
+
+    @cached_property
+    def _made(self) -> dict[tuple[int, int], ModelPotential]:
+        return {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A worker makes test sets of the database, which it has: they need not travel.
+        return {**self.__dict__, "keys": self.keys, "_made": {}}
+
+    def outside(self, Z: Points | Bundles, fold: int) -> tuple[NDArray[np.bool_], Points | Bundles]:
+        """Which points a draw of this fold values, and these."""
+        chosen = self.folds.of != fold
+        if not isinstance(Z, Bundles):
+            return chosen, Z.take(chosen)
+        rows = np.isin(Z.groups, Z.ids[chosen])
+        return chosen, Bundles(Z.points.take(rows), Z.groups[rows])
+
+    def check(self, points: Points, *, name: str) -> None:
+        """As U does."""
+        self.U.check(points, name=name)
+
+    def warm_up(self, database: Points, Z: Points | Bundles) -> None:
+        """As U does, for the first draw."""
+        self.on(0).warm_up(database, Z)
+
+    def describe(self) -> dict[str, Any]:
+        """As U does; the test set is that of all folds, and U(empty) their mean."""
+        digest = hashlib.blake2b(digest_size=12)
+        keys = (key.encode() for keys in self.keys for key in keys)
+        for part in (*keys, self.rows.tobytes(), self.folds.of.tobytes()):
+            digest.update(part)
+        parts = [places for parts in self.parts for places in parts]
+        n_rows = sum(map(len, parts))
+        empty = [self.on(f).empty_value() for f in range(self.folds.n)]
+        return {
+            **self.on(0).describe(),
+            "test": f"{self.folds.n} folds {digest.hexdigest()} ({n_rows} rows)",
+            "empty": float(np.mean(empty)),
+        }
+
+
+def cross_fitted(
+    U: ModelPotential,
+    Z: Points | Bundles,
+    *,
+    most: int = MOST_TESTED,
+    n_folds: int = N_FOLDS,
+    seed: int = 0,
+) -> CrossFitted:
+    """U on test rows of folds of its test set, which here is the database, to value Z.
+
+    Rows are put into folds by `in_folds`. The rows of a bundle are kept in one fold, and so are
+    equal rows, unless these are many (`_equal_rows`). A point of Z that is a row of the database,
+    or equal to one, is in the fold of that row; others are in none.
+
+    Parameters
+    ----------
+    U
+        A potential whose test set is the database: `potential(model, test=database)`.
+    Z
+        The points or bundles that will be valued.
+    most
+        A fold of more rows is tested on in parts of so many at most.
+
+    Examples
+    --------
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from dshapley.potentials import potential
+    >>> database = Points(np.arange(20.0)[:, np.newaxis], ["a", "b"] * 10)
+    >>> cross = cross_fitted(potential(GaussianNB(), test=database), database)
+    >>> np.bincount(cross.folds.of).tolist(), [len(cross.on(t).test) for t in range(5)]
+    ([4, 4, 4, 4, 4], [4, 4, 4, 4, 4])
+    """
+    database = U.test
+    places = _places(Z.points if isinstance(Z, Bundles) else Z, database)
+    units = _units(Z, places, _equal_rows(database, n_folds))
+    rows = in_folds(database, units, n_folds=n_folds, seed=seed)
+    n = int(rows.max()) + 1
+    of_rows = np.where(places < 0, NO_FOLD, rows[places])
+    of = of_rows if isinstance(Z, Points) else _of_bundles(of_rows, Z)
+    rng = np.random.default_rng([seed, n])
+    parts = []
+    for fold in range(n):
+        here = np.flatnonzero(rows == fold)
+        parts.append(_parts(database, here, math.ceil(len(here) / most), rng))
+        for part in parts[-1]:
+            try:
+                U.check_test(database.take(part), of=database)
+            except InputError as error:
+                raise InputError(
+                    f"cross-fitting: fold {fold + 1} of {n}, {len(part)} rows: {error}; bring "
+                    "test rows of your own (test=, --test)"
+                ) from None
+    return CrossFitted(U, database, rows, tuple(parts), Folds(n, of))
+
+
+def _parts(
+    database: Points, rows: NDArray[np.intp], n: int, rng: np.random.Generator
+) -> tuple[NDArray[np.intp], ...]:
+    """Rows dealt into n parts at random, each label evenly."""
+    order = rng.permutation(rows)
+    if database.y is not None:
+        label = np.unique(database.y, return_inverse=True)[1]
+        order = order[np.argsort(label[order], kind="stable")]
+    return tuple(np.sort(order[part::n]) for part in range(n))
+
+
+def _places(points: Points, database: Points) -> NDArray[np.intp]:
+    """Where each point is in the database, or an equal row; -1 for none."""
+    if points.key == database.key:
+        return np.arange(len(points))
+    if points.source is not None and points.source[0].key == database.key:
+        return np.asarray(points.source[1])
+    ours, theirs = _digests(database), _digests(points)
+    known, first = np.unique(ours, return_index=True)
+    found = np.minimum(np.searchsorted(known, theirs), len(known) - 1)
+    return np.where(known[found] == theirs, first[found], -1)
+
+
+def _digests(points: Points) -> NDArray[np.uint64]:
+    """A number for each row, the same for equal rows of whatever types."""
+    import pandas as pd
+
+    frame = pd.DataFrame(points.X)
+    columns = {j: _comparable(frame.iloc[:, j]) for j in range(frame.shape[1])}
+    y = np.zeros(len(points)) if points.y is None else points.y
+    columns[-1] = _comparable(pd.Series(y)).astype(object)
+    found = pd.util.hash_pandas_object(pd.DataFrame(columns), index=False)
+    return np.asarray(found, dtype=np.uint64)
+
+
+def _comparable(column: pd.Series[Any]) -> Array:
+    """Numbers as floats, whatever holds them; all else as text."""
+    import pandas as pd
+
+    numbers = pd.to_numeric(column.astype(object), errors="coerce").astype(float)
+    if (numbers.isna() == column.isna()).all():
+        return numbers.to_numpy() + 0.0  # -0.0 is 0.0
+    return column.astype(str).to_numpy()
+
+
+_MOST_ALIKE = 4
+"""Of more equal rows each, on average, the data are discrete, and equal rows are no copies."""
+
+
+def _equal_rows(database: Points, n_folds: int) -> NDArray[np.intp]:
+    """For each row a number, the same for equal rows that are to be kept together.
+
+    A copy of a row among the test rows would be answered by heart. But in a table of few distinct
+    rows, equal ones are what the distribution is like, and folds without some would be unlike it.
+    """
+    _, number, counts = np.unique(_digests(database), return_inverse=True, return_counts=True)
+    few_distinct = len(counts) * _MOST_ALIKE < len(database)
+    if few_distinct or counts.max() * 2 * n_folds > len(database):
+        return np.arange(len(database))
+    return number
+
+
+def _units(
+    Z: Points | Bundles, places: NDArray[np.intp], equal: NDArray[np.intp]
+) -> NDArray[np.intp]:
+    """For each row of the database a number, the same for rows that must be in one fold.
+
+    Those are equal rows and the rows of a bundle; also of bundles that have a row in common.
+    """
+    if not isinstance(Z, Bundles):
+        return equal
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    bundle = np.unique(Z.groups, return_inverse=True)[1]
+    inside = places >= 0
+    n = int(equal.max()) + 1
+    ends = equal[places[inside]], n + bundle[inside]
+    links = coo_array((np.ones(len(ends[0])), ends), shape=(n + len(Z), n + len(Z)))
+    return np.asarray(connected_components(links, directed=False)[1][equal])
+
+
+def _of_bundles(of_rows: NDArray[np.int64], Z: Bundles) -> NDArray[np.int64]:
+    """The fold of each bundle: that of its rows, which is one."""
+    return np.array([of_rows[places].max() for places in Z.members()], dtype=np.int64)

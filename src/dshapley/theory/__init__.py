@@ -1,0 +1,1 @@
+"""What the theorems promise: `bounds`, and `transport`, the distance of two tables."""
