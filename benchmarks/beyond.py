@@ -69,8 +69,8 @@ def beyond(
         "model": model, "test": test, "points": database.take(slice(80)), "weights": "1/k",
         "stratified": True,
     }  # fmt: skip
-    run = ds.value(database, m=m, draws=draws, seed=seed, **setting)
-    direct = ds.value(database, m=3 * m, draws=3 * draws, seed=1000 + seed, **setting)
+    run = ds.value(database, m=m, stop=draws, seed=seed, **setting)
+    direct = ds.value(database, m=3 * m, stop=3 * draws, seed=1000 + seed, **setting)
     U = ds.potential(model, test=test)
     found = []
     for part in times:

@@ -63,8 +63,8 @@ def sale(seed: int, test_rows: Sequence[int], sizes: Sizes) -> dict[tuple[int, b
     sellers_test = points(rng, SELLERS_TEST_ROWS, theta, 0.05)
     valuation = ds.value(
         database, model=LogisticRegression(), test=sellers_test, points=S,
-        m=sizes.bought + sizes.buyer, draws=sizes.sellers_draws, weights="1/k", stratified=True,
-        seed=seed,
+        m=sizes.bought + sizes.buyer, stop=sizes.sellers_draws, seed=seed,
+        sampling=ds.Sampling(weights="1/k", balanced=True),
     )  # fmt: skip
     order = rng.permutation(len(S))
     lists = {

@@ -36,8 +36,8 @@ LOWEST = 0.25
 def one(database: ds.Points, fresh: ds.Points, model: Any, metric: str, seed: int) -> list[float]:
     """Of one database: coverage of all rows and the lowest, with errors of the draws alone too."""
     options = {"model": model, "metric": metric, "m": M, "progress": False}
-    found = ds.value(database, **options, draws=DRAWS, seed=seed)
-    exact = ds.value(database, test=fresh, **options, draws=LONG, seed=seed + 10**6)
+    found = ds.value(database, **options, stop=DRAWS, seed=seed)
+    exact = ds.value(database, test=fresh, **options, stop=LONG, seed=seed + 10**6)
     lowest = found.values <= np.quantile(found.values, LOWEST)
     covered = []
     for valuation in (found, found.of_draws):

@@ -94,9 +94,9 @@ def measure(case: Case, database: ds.Points, test: ds.Points, Z: ds.Points, k: i
     """Microseconds a marginal, of ours and of scikit-learn's, and the largest difference."""
     rng = np.random.default_rng(k)
     S = database.sample(k - 1, rng)
-    U = ds.potential(case.estimator, test=test, metric=case.metric, path="fast")
+    U = ds.potential(case.estimator, test=test, metric=case.metric, retrain="never")
     exact = clone(case.estimator).set_params(**case.tight)
-    refit = ds.potential(exact, test=test, metric=case.metric, path="refit")
+    refit = ds.potential(exact, test=test, metric=case.metric, retrain="always")
     if case.tables:
         for _ in range(5):
             U(database.sample(len(database) // 4, rng))

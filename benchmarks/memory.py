@@ -26,7 +26,7 @@ def peak(case: Case, n_classes: int, answer: Any) -> None:
     y = np.digitize(X[:, 0] + 0.3 * rng.normal(size=3 * N), np.linspace(-1, 1, n_classes - 1))
     parts = [ds.Points(X[i * N : (i + 1) * N], y[i * N : (i + 1) * N]) for i in range(3)]
     database, Z, test = parts
-    U = ds.potential(case.estimator, test=test, metric=case.metric, path="fast")
+    U = ds.potential(case.estimator, test=test, metric=case.metric, retrain="never")
     U.marginals(database.take(range(N - 1)), Z)
     answer.put(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 

@@ -39,7 +39,7 @@ def main() -> None:
     }
     with threadpoolctl.threadpool_limits(1):
         for name, model in models.items():
-            U = ds.potential(model, test=test, path="refit")
+            U = ds.potential(model, test=test, retrain="always")
             for k in (20, 100, 500, 1000, 2500):
                 S = database.take(range(k - 1))
 

@@ -93,7 +93,7 @@ def ours(name: str, X: Array, y: Array, test: ds.Points, *, n_draws: int, seed: 
     points = ds.Points(X, y)
     U = ds.potential(MODELS[name], test=test, min_rows=MIN_ROWS.get(name, 1))
     design = ds.Design(points, m=len(points), seed=seed)
-    ds.run(U, design, points, until=n_draws, n_jobs=1, progress=False)
+    ds.run(U, design, points, stop=n_draws, n_jobs=1, progress=False)
     return time.perf_counter() - start
 
 

@@ -74,7 +74,7 @@ class Case:
     U: ds.Potential = field(init=False)
 
     def __post_init__(self) -> None:
-        U = ds.potential(LogisticRegression(max_iter=1000), test=self.test, path="fast")
+        U = ds.potential(LogisticRegression(max_iter=1000), test=self.test, retrain="never")
         object.__setattr__(self, "U", U)
 
 
@@ -95,7 +95,7 @@ def truth(case: Case, out: Path) -> ds.Valuation:
     """The values of a long run."""
     store = out / ".long runs" / case.name
     design = ds.Design(case.database, case.m, seed=10**6)
-    draws = ds.run(case.U, design, case.Z, until=case.truth, store=store, n_jobs=-1)
+    draws = ds.run(case.U, design, case.Z, stop=case.truth, store=store, n_jobs=-1)
     return ds.estimate(draws)
 
 
@@ -107,7 +107,7 @@ def errors(case: Case, way: Way, seed: int, exact: ds.Valuation) -> pd.DataFrame
     Z = case.Z if way.p == 1 else case.Z.take(chosen)
     design = ds.Design(case.database, case.m, seed=seed, **way.design)
     stop = ds.stopping.Seconds(case.seconds)
-    draws = ds.run(case.U, design, Z, until=stop, progress=False)
+    draws = ds.run(case.U, design, Z, stop=stop, progress=False)
     assert draws.seconds is not None
     rows = []
     looks = LOOKS_FITTED if way.p < 1 else LOOKS
@@ -207,7 +207,7 @@ def _seconds_to(curve: pd.DataFrame, column: str, error: float) -> float:
 def beyond(case: Case, exact: ds.Valuation) -> None:
     """Values for a third of m extrapolated to m, beside those of the long run at m."""
     design = ds.Design(case.database, case.m // 4)
-    draws = ds.run(case.U, design, case.Z, until=4000, n_jobs=-1)
+    draws = ds.run(case.U, design, case.Z, stop=4000, n_jobs=-1)
     found = ds.profile.extrapolate(ds.estimate(draws), m=case.m)
     low, high = found.interval(0.95)
     inside = (low <= exact.values) & (exact.values <= high)

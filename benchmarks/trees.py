@@ -60,7 +60,7 @@ def speed(folder: Path) -> None:
     for name, estimator, data, n_points in SPEED:
         database, test = table_of(folder, data, n_test=500)
         Z = database.take(range(n_points))
-        U = ds.potential(estimator, test=test, path="fast")
+        U = ds.potential(estimator, test=test, retrain="never")
         for k in SIZES:
             S = database.take(range(1000, 1000 + k - 1))
             U.marginals(S, Z.take(range(1)))  # warm
@@ -87,8 +87,8 @@ def alike(folder: Path) -> None:
     for name, estimator, n_seeds in ALIKE:
         for data in TARGETS:
             database, test = table_of(folder, data, n_test=500)
-            fast = ds.potential(estimator, test=test, path="fast")
-            refit = ds.potential(estimator, test=test, path="refit")
+            fast = ds.potential(estimator, test=test, retrain="never")
+            refit = ds.potential(estimator, test=test, retrain="always")
             for k in SIZES:
                 n = n_seeds if k == SIZES[0] or n_seeds > 100 else n_seeds // 2
                 scores = np.empty((n, 2))
@@ -118,7 +118,7 @@ def coupling(folder: Path) -> None:
         ("random forest", RandomForestClassifier()),
         ("extra-trees", ExtraTreesClassifier()),
     ):
-        U = ds.potential(estimator, test=test, path="fast")
+        U = ds.potential(estimator, test=test, retrain="never")
         for k in SIZES:
             S = database.take(range(1000, 1000 + k - 1))
             coupled = np.array([U.seeded(seed).marginals(S, Z) for seed in range(N_SEEDS)])
@@ -127,7 +127,7 @@ def coupling(folder: Path) -> None:
                 for seed in range(N_SEEDS)
             ])  # fmt: skip
             a, b = coupled.var(axis=0, ddof=1).mean(), apart.var(axis=0, ddof=1).mean()
-            refit = ds.potential(estimator, test=test, path="refit")
+            refit = ds.potential(estimator, test=test, retrain="always")
             few = Z.take(range(3))
             theirs = np.array([refit.seeded(seed).marginals(S, few) for seed in range(20)])
             c = theirs.var(axis=0, ddof=1).mean()

@@ -6,12 +6,12 @@ from sklearn.linear_model import LogisticRegression
 
 import dshapley as ds
 from benchmarks.setting import alternate, print_table, synthetic
-from dshapley.potentials import Way
+from dshapley.potentials import Retrain
 
-SETTINGS: list[tuple[Way, int, int, int]] = [
-    ("refit", 100, 50, 40),
-    ("fast", 500, 500, 400),
-    ("fast", 2500, 1000, 400),
+SETTINGS: list[tuple[Retrain, int, int, int]] = [
+    ("always", 100, 50, 40),
+    ("never", 500, 500, 400),
+    ("never", 2500, 1000, 400),
 ]
 """(path, m, points, draws)"""
 
@@ -20,13 +20,13 @@ def main() -> None:
     database, test = synthetic()
     rows = []
     for path, m, n_points, n_draws in SETTINGS:
-        U = ds.potential(LogisticRegression(), test=test, path=path)
+        U = ds.potential(LogisticRegression(), test=test, retrain=path)
         design = ds.Design(database, m=m)
         Z = database.take(range(n_points))
         bits = {}
 
         def run(n_jobs: int) -> None:
-            bits[n_jobs] = ds.run(U, design, Z, until=n_draws, n_jobs=n_jobs).marginals.tobytes()  # noqa: B023
+            bits[n_jobs] = ds.run(U, design, Z, stop=n_draws, n_jobs=n_jobs).marginals.tobytes()  # noqa: B023
 
         one, two = alternate(lambda: run(1), lambda: run(2), repeats=5)
         same = "yes" if bits[1] == bits[2] else "NO"

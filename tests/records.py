@@ -8,6 +8,7 @@ import numpy as np
 import dshapley as ds
 from dshapley.inference.estimation import CHAIN_EVERY
 from dshapley.sampling.controls import Controls
+from dshapley.sampling.draws import Folds
 from dshapley.sampling.sizes import bands
 
 GOLDEN = (np.sqrt(5.0) - 1) / 2
@@ -153,7 +154,7 @@ def record(game, rng, n, weights="1/k", *, balanced=False, anchor=False):
     m, M, t = game.m, len(game.X), np.arange(n)
     w = ds.sizes.as_weights(weights, m)
     n_controls = len(Controls.of(game.database)) if anchor else None
-    run = ds.Draws.none(game.Z, weights=w, stratified=balanced, controls=n_controls)
+    run = ds.Draws.none(game.Z, weights=w, balanced=balanced, controls=n_controls)
     u = (rng.random() + t * GOLDEN) % 1.0 if balanced else rng.random(n)
     k, index = quantiles(u, w), rng.integers(M, size=(n, m - 1))
     extra = (rng.integers(M, size=(n, size)) for size in (m, REFERENCES))
@@ -166,7 +167,7 @@ class CrossGame:
 
     def __init__(self, database, folds, *, K=3, m=16):
         self.Z, self.rows, self.m = database, folds, m
-        self.folds = ds.draws.Folds(int(folds.max()) + 1, folds)
+        self.folds = Folds(int(folds.max()) + 1, folds)
         self.outside = [np.flatnonzero(folds != f) for f in range(self.folds.n)]
         self.games = [
             KnnGame(database.take(folds != f), database.take(folds == f), K=K, m=m)
@@ -186,9 +187,7 @@ def crossed(game, rng, n, weights="auto", *, balanced=True, anchor=True):
     m, t = game.m, np.arange(n)
     w = ds.sizes.as_weights(weights, m)
     n_controls = len(Controls.of(game.Z)) if anchor else None
-    run = ds.Draws.none(
-        game.Z, weights=w, stratified=balanced, controls=n_controls, folds=game.folds
-    )
+    run = ds.Draws.none(game.Z, weights=w, balanced=balanced, controls=n_controls, folds=game.folds)
     u = (rng.random() + t * GOLDEN) % 1.0 if balanced else rng.random(n)
     k, tested = quantiles(u, w), game.folds.of_draws(t)
     found = {"seconds": np.ones(n)}

@@ -18,7 +18,7 @@ from conftest import labelled
 def test_value_is_run_and_estimate(database, held_out, offered):
     U = ds.potential(GaussianNB(), test=held_out, metric="brier")
     design = ds.Design(database, m=9, weights="1/k", seed=5)
-    by_hand = ds.estimate(ds.run(U, design, offered, until=12))
+    by_hand = ds.estimate(ds.run(U, design, offered, stop=12))
     found = ds.value(
         database.X,
         database.y,
@@ -27,8 +27,8 @@ def test_value_is_run_and_estimate(database, held_out, offered):
         points=(offered.X, offered.y),
         metric="brier",
         m=9,
-        weights="1/k",
-        draws=12,
+        sampling="1/k",
+        stop=12,
         seed=5,
     )
     assert found.values.tolist() == by_hand.values.tolist()
@@ -38,7 +38,7 @@ def test_value_is_run_and_estimate(database, held_out, offered):
 
 def test_database_rows_are_valued_by_default(held_out):
     database = labelled(7)
-    found = ds.value(database, model=GaussianNB(), test=held_out, draws=4)
+    found = ds.value(database, model=GaussianNB(), test=held_out, stop=4)
     assert len(found) == 7
     assert found.m == 7
 
@@ -47,9 +47,9 @@ def test_frames_keep_their_index(database, held_out, offered):
     names = ["a", "b", "c"]
     frame = pd.DataFrame(database.X, columns=names, index=[f"row{i}" for i in range(60)])
     test = (pd.DataFrame(held_out.X, columns=names), held_out.y)
-    found = ds.value(frame, database.y, model=GaussianNB(), test=test, m=5, draws=3)
+    found = ds.value(frame, database.y, model=GaussianNB(), test=test, m=5, stop=3)
     assert found.to_frame().index.tolist() == frame.index.tolist()
-    as_array = ds.value(database, model=GaussianNB(), test=held_out, m=5, draws=3)
+    as_array = ds.value(database, model=GaussianNB(), test=held_out, m=5, stop=3)
     assert found.values.tolist() == as_array.values.tolist()
 
 
@@ -61,7 +61,7 @@ def test_groups(database, held_out, offered):
         points=offered,
         groups=["ann", "bob", "ann", "bob", "ann", "cy"],
         m=8,
-        draws=6,
+        stop=6,
     )
     frame = found.to_frame()
     assert frame.index.tolist() == ["ann", "bob", "cy"]
@@ -70,7 +70,7 @@ def test_groups(database, held_out, offered):
 
 def test_any_estimator(database, held_out, offered):
     for model in (RandomForestClassifier(3), HistGradientBoostingClassifier(max_iter=2)):
-        found = ds.value(database, model=model, test=held_out, points=offered, m=30, draws=3)
+        found = ds.value(database, model=model, test=held_out, points=offered, m=30, stop=3)
         assert np.isfinite(found.values).all()
 
 
@@ -78,55 +78,52 @@ def test_regression(offered):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(90, 2))
     y = X[:, 0] + 0.1 * rng.normal(size=90)
-    found = ds.value(
-        X[:50], y[:50], model=LinearRegression(), test=(X[50:], y[50:]), m=30, draws=40
-    )
+    found = ds.value(X[:50], y[:50], model=LinearRegression(), test=(X[50:], y[50:]), m=30, stop=40)
     # The mean value is a share of what a whole data set brings (expected efficiency).
     assert found.values.mean() > 0
 
 
 def test_stopping_by_precision_and_by_a_rule(database, held_out, offered):
     options = {"model": GaussianNB(), "test": held_out, "points": offered, "m": 3}
-    found = ds.value(database, **options, precision=0.15)
+    found = ds.value(database, **options, stop=ds.Stop(precision=0.15))
     low, high = found.interval(0.95, anytime=True)
     assert ((high - low) / 2).max() <= 0.15
     assert found.n_draws >= 100
     assert found.n_draws % 10 == 0
     rule = ds.stopping.FixedDraws(7)
-    assert ds.value(database, **options, until=rule).n_draws == 7
-    assert ds.value(database, **options, until=lambda draws, seconds: len(draws) == 4).n_draws == 4
-    with pytest.raises(ds.InputError, match="either until="):
-        ds.value(database, **options, until=rule, draws=3)
+    assert ds.value(database, **options, stop=rule).n_draws == 7
+    assert ds.value(database, **options, stop=lambda draws, seconds: len(draws) == 4).n_draws == 4
 
 
 def test_a_time_budget(database, held_out, offered):
-    found = ds.value(database, model=GaussianNB(), test=held_out, points=offered, m=9, seconds=0.3)
+    found = ds.value(
+        database, model=GaussianNB(), test=held_out, points=offered, m=9, stop=ds.Stop(seconds=0.3)
+    )
     assert found.n_draws >= 1
 
 
 def test_store(tmp_path, database, held_out, offered):
     options = {"model": GaussianNB(), "test": held_out, "points": offered, "m": 5}
-    straight = ds.value(database, **options, draws=9)
-    ds.value(database, **options, draws=4, store=tmp_path / "run")
-    resumed = ds.value(database, **options, draws=9, store=tmp_path / "run")
+    straight = ds.value(database, **options, stop=9)
+    ds.value(database, **options, stop=4, store=tmp_path / "run")
+    resumed = ds.value(database, **options, stop=9, store=tmp_path / "run")
     assert resumed.values.tobytes() == straight.values.tobytes()
 
 
 def test_unseen_test_labels_are_said(database):
     test = labelled(40, seed=1, classes=3)
     with pytest.warns(UserWarning, match="labels that the database never shows: 2"):
-        ds.value(database, model=GaussianNB(), test=test, m=4, draws=2)
+        ds.value(database, model=GaussianNB(), test=test, m=4, stop=2)
 
 
 @pytest.mark.parametrize(
     ("change", "says"),
     [
         ({"m": 0}, "m = 0"),
-        ({"weights": [0.5, 0.6, 0.1]}, "sum to 1.2"),
-        ({"weights": [0.5, 0.6, -0.1]}, "k = 3 is -0.1"),
-        ({"weights": "often"}, "unknown weights"),
-        ({"draws": 0}, "draws = 0"),
-        ({"precision": -1.0}, "precision = -1"),
+        ({"sampling": ds.Sampling(weights=[0.5, 0.6, 0.1])}, "sum to 1.2"),
+        ({"sampling": ds.Sampling(weights=[0.5, 0.6, -0.1])}, "k = 3 is -0.1"),
+        ({"sampling": "often"}, "unknown weights"),
+        ({"stop": 0}, "draws = 0"),
         ({"metric": "acuracy"}, "did you mean 'accuracy'"),
         ({"metric": "r2"}, "metric for regression"),
         ({"model": GaussianNB}, "is a class"),
@@ -142,7 +139,7 @@ def test_unseen_test_labels_are_said(database):
     ],
 )
 def test_bad_input_is_said_clearly(tmp_path, database, held_out, offered, change, says):
-    options = {"model": GaussianNB(), "test": held_out, "points": offered, "m": 3, "draws": 2}
+    options = {"model": GaussianNB(), "test": held_out, "points": offered, "m": 3, "stop": 2}
     with pytest.raises(ds.InputError, match=says):
         ds.value(database, **{**options, **change}, store=tmp_path / "run")
     assert list(tmp_path.iterdir()) == []
@@ -151,23 +148,23 @@ def test_bad_input_is_said_clearly(tmp_path, database, held_out, offered, change
 def test_constant_target(database, held_out):
     constant = ds.Points(database.X, np.ones(60, int))
     with pytest.raises(ds.InputError, match="nothing to learn"):
-        ds.value(constant, model=GaussianNB(), test=held_out, draws=2)
+        ds.value(constant, model=GaussianNB(), test=held_out, stop=2)
 
 
 def test_missing_values_need_an_estimator_that_takes_them(database, held_out, offered):
     holes = database.X.copy()
     holes[3, 1] = np.nan
-    options = {"test": held_out, "points": offered, "m": 4, "draws": 2}
+    options = {"test": held_out, "points": offered, "m": 4, "stop": 2}
     with pytest.raises(ds.InputError, match="database has NaN in column 1"):
         ds.value(holes, database.y, model=LogisticRegression(), **options)
     pipeline = make_pipeline(SimpleImputer(), LogisticRegression())
     assert len(ds.value(holes, database.y, model=pipeline, **options)) == 6
 
 
-@pytest.mark.parametrize("change", [{"draws": "a"}, {"draws": 2.5}, {"seed": "a"}, {"seed": None}])
+@pytest.mark.parametrize("change", [{"stop": "a"}, {"stop": 2.5}, {"seed": "a"}, {"seed": None}])
 def test_what_is_no_number_is_an_error_for_people(change):
     data = labelled(20)
-    options = {"m": 5, "draws": 5, **change}
+    options = {"m": 5, "stop": 5, **change}
     with pytest.raises(ds.InputError, match="whole number"):
         ds.value(data.X, data.y, model=LogisticRegression(), test=data, **options)
 
@@ -177,11 +174,18 @@ def test_points_that_cannot_be_predicted_are_refused_before_any_draw():
     gap = ds.Points(np.where(np.arange(80).reshape(40, 2) == 3, np.nan, data.X[:, :2]), data.y)
     never = lambda draws, seconds: pytest.fail("a draw was made")  # noqa: E731
     with pytest.raises(ds.InputError, match="NaN"):
-        ds.value(gap, model=HistGradientBoostingClassifier(), test=gap, m=5, p=0.5, until=never)
+        ds.value(
+            gap,
+            model=HistGradientBoostingClassifier(),
+            test=gap,
+            m=5,
+            sampling=ds.Sampling(share=0.5),
+            stop=never,
+        )
 
 
 def test_a_model_by_its_name(database, held_out, offered):
-    options = {"test": held_out, "points": offered, "m": 9, "draws": 5}
+    options = {"test": held_out, "points": offered, "m": 9, "stop": 5}
     named = ds.value(database, model="naive_bayes", **options)
     made = ds.value(database, model=GaussianNB(), **options)
     assert named.values.tolist() == made.values.tolist()
@@ -196,12 +200,12 @@ def test_the_task_of_a_named_model_is_that_of_the_labels(database, held_out):
     assert type(U.learner.estimator) is RandomForestClassifier
     assert ds.potential("auto", test=held_out).metric.name == "accuracy"
     assert ds.potential("auto", test=numbers(held_out)).metric.name == "neg_mse"
-    found = ds.value(numbers(database), model="linear", test=numbers(held_out), m=5, draws=3)
+    found = ds.value(numbers(database), model="linear", test=numbers(held_out), m=5, stop=3)
     assert found.about["estimator"].endswith("LinearRegression")
     # By the labels of the database, as for tables, where the test set shows only some of them.
     few = ds.Points(held_out.X, np.arange(len(held_out)) % 3)
     many = ds.Points(database.X, np.arange(len(database)))
-    assert "neg_mse" in ds.value(many, model="auto", test=few, m=5, draws=3).about["metric"]
+    assert "neg_mse" in ds.value(many, model="auto", test=few, m=5, stop=3).about["metric"]
 
 
 @pytest.mark.parametrize(
@@ -210,14 +214,14 @@ def test_the_task_of_a_named_model_is_that_of_the_labels(database, held_out):
 )
 def test_unknown_names_of_models(database, held_out, name, says):
     with pytest.raises(ds.InputError, match=says):
-        ds.value(database, model=name, test=held_out, draws=1)
+        ds.value(database, model=name, test=held_out, stop=1)
     with pytest.raises(ds.InputError, match=says):
         ds.potential(name, test=held_out)
 
 
 def test_a_named_model_needs_labels(database, held_out):
     with pytest.raises(ds.InputError, match="database has no labels: give y"):
-        ds.value(ds.Points(database.X), model="auto", test=held_out, draws=1)
+        ds.value(ds.Points(database.X), model="auto", test=held_out, stop=1)
 
 
 # --- defaults
@@ -233,29 +237,31 @@ def test_a_named_model_needs_labels(database, held_out):
 )
 def test_models_that_are_trained_anew_are_valued_for_smaller_data_sets(model, m):
     test = labelled(30, seed=1)
-    found = ds.value(labelled(1200), model=model, test=test, points=labelled(2, seed=2), draws=1)
+    found = ds.value(labelled(1200), model=model, test=test, points=labelled(2, seed=2), stop=1)
     assert found.m == m
-    assert ds.value(labelled(40), model=model, test=test, draws=1).m == 40
+    assert ds.value(labelled(40), model=model, test=test, stop=1).m == 40
 
 
 def test_too_many_points_are_measured_in_part_and_it_is_said():
     """By a rule that knows no clock; bundles and points that were asked for are all measured."""
     database, test = labelled(2500), labelled(40_000, seed=1)
-    few = {"model": LogisticRegression(), "test": test, "m": 20, "draws": 60}
+    few = {"model": LogisticRegression(), "test": test, "m": 20, "stop": 60}
     with pytest.warns(ds.errors.DShapleyWarning, match=r"2,500 points are many: a share of 0\.4"):
         found = ds.value(database, **few)
     assert 0.5 < found.filled.predicted.mean() < 0.7
     assert len(found) == 2500
     with warnings.catch_warnings():
         warnings.simplefilter("error", ds.errors.DShapleyWarning)
-        assert ds.value(database, p=1, **{**few, "draws": 2}).filled is None
-        fewer = {**few, "test": test.take(slice(0, 500)), "draws": 2}
+        assert (
+            ds.value(database, sampling=ds.Sampling(share=1), **{**few, "stop": 2}).filled is None
+        )
+        fewer = {**few, "test": test.take(slice(0, 500)), "stop": 2}
         assert ds.value(database, **fewer).filled is None
 
 
 def test_the_same_call_draws_the_same_bits_whatever_the_clock_says(database, held_out, monkeypatch):
     """Weights are found by counted work; a machine that is ten times slower draws the same."""
-    options = {"model": RandomForestClassifier(3, random_state=0), "test": held_out, "draws": 25}
+    options = {"model": RandomForestClassifier(3, random_state=0), "test": held_out, "stop": 25}
     one = ds.value(database, **options)
     slow, real = [0.0], time.perf_counter
 
@@ -272,9 +278,24 @@ def test_the_same_call_draws_the_same_bits_whatever_the_clock_says(database, hel
 
 
 def test_the_anchor_is_not_paid_for_where_few_points_are_valued(database, held_out, offered):
-    options = {"model": LogisticRegression(), "test": held_out, "m": 10, "draws": 2}
+    options = {"model": LogisticRegression(), "test": held_out, "m": 10, "stop": 2}
     assert ds.value(database, **options).draws.anchor is not None
     assert ds.value(database, points=offered, **options).draws.anchor is None
-    assert ds.value(database, points=offered, anchor=True, **options).draws.anchor is not None
-    plain = ds.value(database, weights="1/k", **options).draws
-    assert (plain.anchor, plain.stratified) == (None, False)
+    assert (
+        ds.value(
+            database, points=offered, sampling=ds.Sampling(control_variates=True), **options
+        ).draws.anchor
+        is not None
+    )
+    plain = ds.value(database, sampling="1/k", **options).draws
+    assert (plain.anchor, plain.balanced) == (None, False)
+
+
+def test_points_that_are_test_rows_too_are_said(database, offered):
+    """A model that has seen a row answers it by heart."""
+    options = {"model": GaussianNB(), "m": 5, "stop": 2}
+    with pytest.warns(ds.errors.DShapleyWarning, match="3 of the 60 rows to value are test rows"):
+        ds.value(database, test=database.take([0, 3, 9]) + labelled(30, seed=7), **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ds.errors.DShapleyWarning)
+        ds.value(database, test=offered + labelled(30, seed=7), **options)

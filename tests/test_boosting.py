@@ -29,8 +29,8 @@ def same(estimator, S, Z, test, metrics, *, seeds=(5,), atol=1e-9):
     """U(S) and every U(S + z) equal refitting."""
     for metric in metrics:
         U, refit = (
-            ds.potential(estimator, test=test, metric=metric, path=path)
-            for path in ("fast", "refit")
+            ds.potential(estimator, test=test, metric=metric, retrain=path)
+            for path in ("never", "always")
         )
         for seed in seeds:
             found, expected = (V.learner.scores(S, Z, V.query, seed) for V in (U, refit))
@@ -116,14 +116,14 @@ def test_adaboost_stops_where_a_tree_is_no_better_than_a_guess():
     same(model, S, S.take([0, 3]), test, METRICS)
 
 
-@pytest.mark.parametrize("path", ["fast", "refit"])
+@pytest.mark.parametrize("path", ["never", "always"])
 def test_adaboost_that_cannot_start_predicts_its_labels(path):
     """Where no feature tells the classes apart the first tree is a guess, an error to sklearn."""
     S = ds.Points(np.ones((6, 2)), [0, 1, 0, 1, 0, 1])
     test = labelled(10, 2)
     with pytest.raises(ValueError, match="worse than random"):
         AdaBoostClassifier(n_estimators=3).fit(S.X, S.y)
-    U = ds.potential(AdaBoostClassifier(n_estimators=3), test=test, metric="brier", path=path)
+    U = ds.potential(AdaBoostClassifier(n_estimators=3), test=test, metric="brier", retrain=path)
     expected = U.query.score(U.query.constant(S.y))[0]
     assert U(S) == expected
     assert U.marginals(S, S.take([0, 1])).shape == (2,)

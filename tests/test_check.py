@@ -22,23 +22,23 @@ def numbers(n, seed):
 @pytest.mark.parametrize(
     ("model", "metric", "path"),
     [
-        (LogisticRegression(), "accuracy", "fast"),
-        (LogisticRegression(), "accuracy", "refit"),
-        (LogisticRegression(), "brier", "fast"),
-        (LogisticRegression(), "roc_auc", "fast"),
-        (LogisticRegression(), "f1_macro", "fast"),
-        (RIDGE, "neg_mse", "fast"),
-        (RIDGE, "r2", "fast"),
+        (LogisticRegression(), "accuracy", "never"),
+        (LogisticRegression(), "accuracy", "always"),
+        (LogisticRegression(), "brier", "never"),
+        (LogisticRegression(), "roc_auc", "never"),
+        (LogisticRegression(), "f1_macro", "never"),
+        (RIDGE, "neg_mse", "never"),
+        (RIDGE, "r2", "never"),
     ],
 )
 def test_a_grouped_potential_is_that_of_each_part_of_the_test_set(model, metric, path):
     make = numbers if model is RIDGE else lambda n, seed: labelled(n, seed=seed)
     test, S, Z = make(40, 1), make(15, 2), make(6, 3)
-    U = ds.potential(model, test=test, metric=metric, path=path)
+    U = ds.potential(model, test=test, metric=metric, retrain=path)
     grouped = Grouped.of(U, n_groups=5)
     assert grouped.width == 6
     parts = [U] + [
-        ds.potential(model, test=test.take(grouped.groups != g), metric=metric, path=path)
+        ds.potential(model, test=test.take(grouped.groups != g), metric=metric, retrain=path)
         for g in range(5)
     ]
     for Y in (S, S.take(slice(2, 4))):
@@ -91,7 +91,7 @@ def test_both_sides_of_the_same_record():
     U = ds.potential(LogisticRegression(), test=test)
     listed = ds.value(
         labelled(100), model=LogisticRegression(), test=labelled(70, seed=9), points=S, m=28,
-        draws=60, weights="1/k",
+        stop=60, sampling="1/k",
     )  # fmt: skip
     prices = market.price_list(listed, rate=1.0)
     for way, plain in (
@@ -147,7 +147,7 @@ def test_the_same_test_rows_are_known_whatever_their_encoding():
     rng = np.random.default_rng(0)
     theta = np.array([1.0, -1.0, 0.5])
     database, S, B, test = (points(rng, n, theta, 0.1) for n in (200, 20, 30, 100))
-    listed = ds.value(database, model=LogisticRegression(), test=test, points=S, m=50, draws=60)
+    listed = ds.value(database, model=LogisticRegression(), test=test, points=S, m=50, stop=60)
     prices = market.price_list(listed, rate=1.0)
     scaled = ds.Points(2 * test.X, test.y)
     U = ds.potential(LogisticRegression(), test=scaled)
@@ -163,7 +163,7 @@ def test_an_error_that_cannot_be_measured_accuses_nobody():
     rng = np.random.default_rng(1)
     theta = np.array([1.0, -1.0, 0.5])
     database, S, B, test = (points(rng, n, theta, 0.1) for n in (200, 20, 30, 100))
-    listed = ds.value(database, model=LogisticRegression(), test=test, points=S, m=50, draws=60)
+    listed = ds.value(database, model=LogisticRegression(), test=test, points=S, m=50, stop=60)
     prices = market.price_list(listed, rate=1.0)
     U = ds.potential(LogisticRegression(), test=test.take(slice(3)))
     found = market.check(prices, B, S, U=U, way="subsets", draws=100)

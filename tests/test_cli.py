@@ -53,7 +53,7 @@ def test_from_a_table_to_an_answer(tmp_path, adult):
     assert frame.columns.tolist()[:5] == ["id", "label", "value", "stderr", "k_min"]
     assert len(frame) == 120  # every row: they are tested on each other
     pd.testing.assert_frame_equal(pd.read_parquet(out / "values.parquet"), frame)
-    values = ds.estimate(ds.load(out)).to_frame()["value"]
+    values = ds.estimate(ds.load_run(out)).to_frame()["value"]
     assert frame.set_index("id")["value"].sort_index().tolist() == values.sort_index().tolist()
     assert frame["value"].is_monotonic_decreasing
     info = json.loads((out / "manifest.json").read_text())["info"]
@@ -69,7 +69,7 @@ def test_the_same_command_goes_on(tmp_path, adult):
     assert (out / "values.csv").read_bytes() == (straight / "values.csv").read_bytes()
     fewer = value(adult, "--draws", 5, "--out", out)
     assert "holds 25 draws; these values are of the first 5, as asked" in fewer.stderr
-    assert len(ds.load(out)) == 25
+    assert len(ds.load_run(out)) == 25
     changed = value(adult, "--draws", 25, "--out", out, "--seed", 1)
     assert changed.exit_code == 2
     assert "seed was 0, is 1" in changed.stderr
@@ -136,7 +136,7 @@ def test_few_draws_are_said(adult):
 def test_time_budget(tmp_path, adult):
     result = value(adult, "--time", "1s", "--out", tmp_path / "run")
     assert result.exit_code == 0, result.output
-    assert len(ds.load(tmp_path / "run")) >= 1
+    assert len(ds.load_run(tmp_path / "run")) >= 1
 
 
 def test_whatever_stands_in_a_table_is_shown_as_it_is(tmp_path):
@@ -341,7 +341,7 @@ def test_ctrl_c_keeps_finished_draws_and_says_how_to_go_on(tmp_path, adult):
     assert f"values in {out / 'values.csv'}" in shown.replace("\n", " ")
     assert (out / "values.csv").exists()
     assert "Traceback" not in errors
-    n = len(ds.load(out))
+    n = len(ds.load_run(out))
     assert f"{n} draw" in errors
     assert n > 0
 

@@ -15,7 +15,7 @@ from dshapley.data.folds import in_folds
 from dshapley.errors import InputError
 from dshapley.inference.estimation import CHAIN_EVERY
 from dshapley.sampling.crossfitting import CrossFitted, cross_fitted
-from dshapley.sampling.draws import NO_FOLD
+from dshapley.sampling.draws import NO_FOLD, Folds
 from records import REFERENCES, CrossGame, columns, crossed
 from test_neighbours import soft_knn
 
@@ -61,7 +61,7 @@ def test_a_draw_trains_and_values_outside_the_fold_it_tests_on():
     database = labelled(40)
     cross = cross_fitted(SoftNeighbours(database), database, seed=3)
     design = ds.Design(database, 9, seed=3, folds=cross.rows)
-    run = ds.run(cross, design, database, until=25)
+    run = ds.run(cross, design, database, stop=25)
     for t in range(25):
         draw = design.draw(t)
         tested = set(cross.on(t).test.ids.tolist())
@@ -80,8 +80,10 @@ def test_a_simulated_record_is_that_of_a_run():
     game = known(40)
     database = game.Z
     cross = cross_fitted(SoftNeighbours(database), database, seed=0)
-    design = ds.Design(database, 16, "1/k", seed=2, anchor=True, stratified=True, folds=cross.rows)
-    run = ds.run(cross, design, database, until=70)
+    design = ds.Design(
+        database, 16, "1/k", seed=2, control_variates=True, balanced=True, folds=cross.rows
+    )
+    run = ds.run(cross, design, database, stop=70)
     for t in range(70):
         draw, fold = design.draw(t), game.games[t % 5]
         place = {name: i for i, name in enumerate(fold.database.ids.tolist())}
@@ -211,7 +213,7 @@ def test_rows_that_depend_more_on_the_test_rows_have_larger_errors():
     gains[(t % 5)[:, np.newaxis] == folds] = np.nan
     record = ds.Draws(
         t, np.ones(600, int), gains, np.ones(1), np.arange(40), np.ones(40, int),
-        folds=ds.draws.Folds(5, folds),
+        folds=Folds(5, folds),
     )  # fmt: skip
     error = ds.estimate(record).stderr
     assert error[:20].mean() > 1.3 * error[20:].mean()
@@ -256,7 +258,7 @@ def test_bundles_are_kept_in_one_fold():
     cross = cross_fitted(SoftNeighbours(database), Z)
     assert all(len(set(cross.rows[groups == g])) == 1 for g in range(15))
     assert cross.folds.of.tolist() == [cross.rows[groups == g][0] for g in Z.ids]
-    found = ds.value(database, model=GaussianNB(), groups=groups, m=8, draws=60)
+    found = ds.value(database, model=GaussianNB(), groups=groups, m=8, stop=60)
     assert len(found) == 15
     assert np.isfinite(found.values).all()
 
@@ -265,7 +267,7 @@ def test_rows_from_elsewhere_are_valued_by_every_draw():
     database, other = labelled(40), labelled(6, seed=5)
     cross = cross_fitted(SoftNeighbours(database), other)
     assert (cross.folds.of == NO_FOLD).all()
-    found = ds.value(database, model=GaussianNB(), points=other, m=8, draws=30)
+    found = ds.value(database, model=GaussianNB(), points=other, m=8, stop=30)
     assert not np.isnan(found.draws.marginals).any()
 
 
@@ -290,7 +292,7 @@ def test_large_folds_are_tested_on_in_parts():
         assert sorted(ids) == database.ids[cross.rows == fold].tolist()
         assert tests[0].key == tests[5].key
     design = ds.Design(database, 9, folds=cross.rows)
-    run = ds.run(cross, design, database, until=25)
+    run = ds.run(cross, design, database, stop=25)
     for t in (0, 7, 24):
         z = int(np.flatnonzero(~np.isnan(run.marginals[t]))[0])
         U, draw = soft_knn(cross.on(t).test, 3), design.draw(t)
@@ -303,7 +305,7 @@ def test_large_folds_are_tested_on_in_parts():
 
 def test_every_row_gets_a_value_by_default():
     database = labelled(50)
-    found = ds.value(database, model=LogisticRegression(), m=10, draws=60)
+    found = ds.value(database, model=LogisticRegression(), m=10, stop=60)
     assert len(found) == 50
     assert np.isfinite(found.values).all()
     assert np.isfinite(found.stderr).all()
@@ -314,18 +316,18 @@ def test_regression():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 3))
     y = X @ [1.0, 2.0, 0.0] + rng.normal(size=60)
-    found = ds.value(X, y, model=Ridge(), m=20, draws=80)
+    found = ds.value(X, y, model=Ridge(), m=20, stop=80)
     assert found.about["metric"] == "neg_mse"
     assert np.isfinite(found.stderr).all()
 
 
 def test_a_share_is_set_aside_and_gets_no_value():
     database = labelled(50)
-    found = ds.value(database, model=GaussianNB(), test=0.2, m=8, draws=20)
+    found = ds.value(database, model=GaussianNB(), test=0.2, m=8, stop=20)
     assert len(found) == 40
     assert found.draws.folds is None
     groups = np.arange(50) // 5
-    found = ds.value(database, model=GaussianNB(), test=0.2, groups=groups, m=8, draws=20)
+    found = ds.value(database, model=GaussianNB(), test=0.2, groups=groups, m=8, stop=20)
     assert found.rows.sum() == 40
 
 
@@ -341,19 +343,19 @@ def test_a_share_is_set_aside_and_gets_no_value():
 )
 def test_what_test_may_be(test, says):
     with pytest.raises(InputError, match=says):
-        ds.value(labelled(30), model=GaussianNB(), test=test, m=5, draws=4)
+        ds.value(labelled(30), model=GaussianNB(), test=test, m=5, stop=4)
 
 
 def test_too_few_rows_or_bundles():
     with pytest.raises(InputError, match="cross-fitting needs at least three rows or bundles"):
-        ds.value(labelled(12), model=GaussianNB(), groups=[0] * 6 + [1] * 6, m=5, draws=4)
+        ds.value(labelled(12), model=GaussianNB(), groups=[0] * 6 + [1] * 6, m=5, stop=4)
 
 
 def test_bad_seeds_are_refused_before_rows_are_divided():
     for test in ("cross", 0.2):
         for seed in (-1, 1.5, "a"):
             with pytest.raises(InputError, match="a seed is a whole number"):
-                ds.value(labelled(30), model=GaussianNB(), test=test, m=5, draws=4, seed=seed)
+                ds.value(labelled(30), model=GaussianNB(), test=test, m=5, stop=4, seed=seed)
 
 
 def test_workers_and_resuming_change_no_bit(tmp_path):
@@ -361,18 +363,18 @@ def test_workers_and_resuming_change_no_bit(tmp_path):
     call = {"model": LogisticRegression(), "m": 12, "seed": 4}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        whole = ds.value(database, **call, draws=70)
-        workers = ds.value(database, **call, draws=70, n_jobs=2)
-        ds.value(database, **call, draws=20, store=tmp_path / "run")
-        resumed = ds.value(database, **call, draws=70, store=tmp_path / "run")
+        whole = ds.value(database, **call, stop=70)
+        workers = ds.value(database, **call, stop=70, n_jobs=2)
+        ds.value(database, **call, stop=20, store=tmp_path / "run")
+        resumed = ds.value(database, **call, stop=70, store=tmp_path / "run")
     for other in (workers, resumed):
         assert other.values.tobytes() == whole.values.tobytes()
         assert other.stderr.tobytes() == whole.stderr.tobytes()
 
 
 def test_a_run_folder_keeps_the_folds(tmp_path):
-    made = ds.value(labelled(60), model=GaussianNB(), m=12, draws=70, store=tmp_path / "run")
-    read = ds.load(tmp_path / "run")
+    made = ds.value(labelled(60), model=GaussianNB(), m=12, stop=70, store=tmp_path / "run")
+    read = ds.load_run(tmp_path / "run")
     assert read.folds.n == 5
     np.testing.assert_array_equal(read.folds.of, made.draws.folds.of)
     np.testing.assert_array_equal(ds.estimate(read).stderr, made.stderr)
@@ -380,15 +382,15 @@ def test_a_run_folder_keeps_the_folds(tmp_path):
 
 def test_another_database_cannot_be_resumed(tmp_path):
     database = labelled(60)
-    ds.value(database, model=GaussianNB(), m=12, draws=10, store=tmp_path / "run")
+    ds.value(database, model=GaussianNB(), m=12, stop=10, store=tmp_path / "run")
     other = ds.Points(database.X + 1, database.y, ids=database.ids)
     with pytest.raises(InputError):
-        ds.value(other, model=GaussianNB(), m=12, draws=20, store=tmp_path / "run")
+        ds.value(other, model=GaussianNB(), m=12, stop=20, store=tmp_path / "run")
 
 
 def test_smaller_data_sets_and_predictions_come_from_the_same_draws():
     database = labelled(80)
-    found = ds.value(database, model=LogisticRegression(), m=20, draws=200)
+    found = ds.value(database, model=LogisticRegression(), m=20, stop=200)
     smaller = found.at(m=5)
     assert smaller.m == 5
     assert np.isfinite(smaller.stderr).all()
@@ -400,7 +402,9 @@ def test_smaller_data_sets_and_predictions_come_from_the_same_draws():
 
 def test_a_share_measured_and_the_rest_predicted():
     database = labelled(200)
-    found = ds.value(database, model=LogisticRegression(), m=10, draws=100, p=0.4)
+    found = ds.value(
+        database, model=LogisticRegression(), m=10, stop=100, sampling=ds.Sampling(share=0.4)
+    )
     assert len(found) == 200
     assert 100 < found.filled.predicted.sum() < 140
     assert np.isfinite(found.values).all()
@@ -416,9 +420,14 @@ def test_pipelines_and_frames():
     points = labelled(60)
     frame = pd.DataFrame(points.X, columns=list("abc"), index=[f"row{i}" for i in range(60)])
     model = make_pipeline(StandardScaler(), LogisticRegression())
-    for preprocess, path in (("once", "auto"), ("each", "refit")):
+    for preprocess, path in (("once", "auto"), ("each", "always")):
         found = ds.value(
-            frame, points.y, model=model, m=10, draws=40, preprocess=preprocess, path=path
+            frame,
+            points.y,
+            model=model,
+            m=10,
+            stop=40,
+            fitting=ds.Fitting(preprocess=preprocess, retrain=path),
         )
         assert found.to_frame().index.tolist() == frame.index.tolist()
 
@@ -436,10 +445,10 @@ def test_only_one_of_potential_and_design_is_refused():
     cross = cross_fitted(SoftNeighbours(database), database)
     assert isinstance(cross, CrossFitted)
     with pytest.raises(InputError, match="cross-fitting takes both"):
-        ds.run(cross, ds.Design(database, 9), database, until=3)
+        ds.run(cross, ds.Design(database, 9), database, stop=3)
     design = ds.Design(database, 9, folds=cross.rows)
     with pytest.raises(InputError, match="cross-fitting takes both"):
-        ds.run(SoftNeighbours(database), design, database, until=3)
+        ds.run(SoftNeighbours(database), design, database, stop=3)
 
 
 def test_equal_rows_are_in_one_fold():
@@ -497,7 +506,7 @@ def test_folds_that_move_values_apart_are_errors_of_their_difference():
 
 def test_errors_are_those_of_the_folds_where_draws_are_all_alike():
     """For m = 1 every draw trains on z alone."""
-    found = ds.value(labelled(100), model=GaussianNB(), m=1, draws=100)
+    found = ds.value(labelled(100), model=GaussianNB(), m=1, stop=100)
     assert (found.of_draws.stderr == 0).all()
     assert found.stderr.min() > 0
     assert found.reliability < 1
@@ -512,9 +521,17 @@ def test_draws_beyond_number_are_not_promised():
     assert found.of_draws.draws_for(0.999) > 3000
 
 
+def test_the_reliability_that_endless_draws_would_bring():
+    game, rng = known(), np.random.default_rng(0)
+    few, many = (ds.estimate(crossed(game, rng, n, **DEFAULT)) for n in (400, 6000))
+    assert few.reliability < few.most_reliable < 1
+    assert many.reliability == pytest.approx(few.most_reliable, abs=0.1)
+    assert few.of_draws.most_reliable == 1
+
+
 def test_values_made_of_others_keep_the_spread_between_folds():
     database = labelled(100)
-    found = ds.value(database, model=LogisticRegression(), m=20, draws=400)
+    found = ds.value(database, model=LogisticRegression(), m=20, stop=400)
     beyond = found.stderr**2 - found.of_draws.stderr**2
     further = ds.profile.extrapolate(found, m=30)
     np.testing.assert_allclose(further.stderr**2 - further.of_draws.stderr**2, beyond)
@@ -526,11 +543,13 @@ def test_values_made_of_others_keep_the_spread_between_folds():
 
 def test_too_few_draws_are_refused_before_anything_is_kept(tmp_path):
     with pytest.raises(InputError, match="draws = 1: cross-fitting takes at least 2 draws"):
-        ds.value(labelled(30), model=GaussianNB(), m=5, draws=1, store=tmp_path / "run")
+        ds.value(labelled(30), model=GaussianNB(), m=5, stop=1, store=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
-def test_a_progress_bar_from_the_first_draw_on(capsys):
+def test_a_progress_bar_from_the_first_draw_on():
     """When there is no value of some rows yet."""
-    found = ds.value(labelled(30), model=GaussianNB(), m=5, draws=40, progress=True)
-    assert len(found) == 30
+    database = labelled(30)
+    cross = cross_fitted(ds.potential(GaussianNB(), test=database), database)
+    design = ds.Design(database, 5, folds=cross.rows)
+    assert len(ds.run(cross, design, database, stop=40, progress=True)) == 40

@@ -75,7 +75,7 @@ def test_equal_values_go_in_random_order():
 def test_a_valuation_will_do_for_values():
     B = labelled(30)
     U = ds.potential(LogisticRegression(), test=labelled(20, seed=1))
-    valuation = ds.estimate(ds.run(U, ds.Design(B, 10), B, until=20))
+    valuation = ds.estimate(ds.run(U, ds.Design(B, 10), B, stop=20))
     a, b = (removal(U, B, values, repeats=2) for values in (valuation, valuation.values))
     assert a.scores.tolist() == b.scores.tolist()
     order = np.argsort(-valuation.values)
@@ -151,7 +151,7 @@ def test_no_points():
 def test_values_of_other_points_are_refused():
     B = labelled(30)
     U = ds.potential(LogisticRegression(), test=labelled(20, seed=1))
-    valuation = ds.estimate(ds.run(U, ds.Design(B, 10), B, until=5))
+    valuation = ds.estimate(ds.run(U, ds.Design(B, 10), B, stop=5))
     with pytest.raises(ds.InputError, match="other points"):
         removal(U, B.take(np.arange(30)[::-1]), valuation)
 

@@ -177,7 +177,7 @@ def test_tmc_resumes(tmp_path, U, offered):
 
 
 def test_tmc_and_a_run_share_no_folder(tmp_path, U, database, offered):
-    ds.run(U, ds.Design(database, m=3), offered, until=3, store=tmp_path / "run")
+    ds.run(U, ds.Design(database, m=3), offered, stop=3, store=tmp_path / "run")
     with pytest.raises(ds.RunFolderError, match="method was distributional Shapley"):
         data_shapley.tmc(U, offered, permutations=3, store=tmp_path / "run")
 

@@ -46,8 +46,8 @@ def data(kind, n, seed, *, d=6, classes=2):
 def same(estimator, S, Z, test, metric, *, min_rows=1):
     """Whether the fast U and marginals are the refitted ones, in double precision."""
     found, expected = (
-        ds.potential(estimator, test=test, metric=metric, path=path, min_rows=min_rows)
-        for path in ("fast", "refit")
+        ds.potential(estimator, test=test, metric=metric, retrain=path, min_rows=min_rows)
+        for path in ("never", "always")
     )
     found = np.append(found.marginals(S, Z), found(S))
     if S.X.dtype == np.float32:
@@ -178,7 +178,7 @@ def test_any_rank_of_the_scatter(seed, k, d):
     S = S.sample(k, rng) + S.take([0, 1, 2])
     for metric in ("accuracy", "brier"):
         try:
-            ds.potential(LinearDiscriminantAnalysis(), test=test, path="refit").marginals(S, Z)
+            ds.potential(LinearDiscriminantAnalysis(), test=test, retrain="always").marginals(S, Z)
         except ds.FitError:
             with pytest.raises(ds.FitError):
                 ds.potential(LinearDiscriminantAnalysis(), test=test).marginals(S, Z)
@@ -241,7 +241,7 @@ def test_what_is_not_supported_is_refitted_and_says_so(estimator, reason):
         U = ds.potential(estimator, test=labelled(20))
     assert U.describe()["path"] == "refit"
     with pytest.raises(ds.InputError, match=reason):
-        ds.potential(estimator, test=labelled(20), path="fast")
+        ds.potential(estimator, test=labelled(20), retrain="never")
 
 
 @pytest.mark.parametrize(
@@ -273,8 +273,8 @@ def test_ties_of_conflicting_duplicates_are_refitted(estimator):
         test = ds.Points(rng.normal(size=(20, 2)), rng.integers(0, 2, 20))
         S, Z = ds.Points([a, a, b], [0, 1, 1]), ds.Points([b], [0])
         fast, refit = (
-            ds.potential(estimator, test=test, path=path).marginals(S, Z)
-            for path in ("fast", "refit")
+            ds.potential(estimator, test=test, retrain=path).marginals(S, Z)
+            for path in ("never", "always")
         )
         np.testing.assert_allclose(fast, refit, rtol=0.0, atol=1e-12)
 
@@ -286,8 +286,8 @@ def test_quadratic_with_a_metric_of_ones_own():
             QuadraticDiscriminantAnalysis(reg_param=0.1),
             test=test,
             metric=lambda y, predicted: float((y == predicted).mean()),
-            path=path,
+            retrain=path,
         ).marginals(S, Z)
-        for path in ("fast", "refit")
+        for path in ("never", "always")
     )
     np.testing.assert_allclose(fast, refit, rtol=0.0, atol=1e-12)

@@ -87,7 +87,7 @@ class Kept:
         X = table[["age", "hours_per_week"]].to_numpy(float)
         self.folder = folder
         valuation = ds.value(
-            X, y, model=LogisticRegression(), m=10, draws=80, stratified=True,
+            X, y, model=LogisticRegression(), m=10, stop=80, sampling=ds.Sampling(balanced=True),
             store=folder / "run",
         )  # fmt: skip
         price_list(valuation, rate=10.0, m=[5, 10]).save(folder / "prices")
@@ -104,9 +104,9 @@ class Kept:
         with open(os.devnull, "w") as null:  # noqa: PTH123
             console = Console(file=null)
             if kind == "run":
-                print_valuation(console, ds.estimate(ds.load(self.folder / "run")), top=3)
+                print_valuation(console, ds.estimate(ds.load_run(self.folder / "run")), top=3)
             elif kind == "question":
-                about = ds.load(self.folder / kind).about
+                about = ds.load_run(self.folder / kind).about
                 run_tables(self.folder / kind, about, source=self.folder).valued()
             elif kind == "prices":
                 print_prices(console, load_prices(self.folder / "prices"), top=3)
@@ -231,7 +231,7 @@ def test_parts_that_no_run_has_are_refused_though_they_are_sealed(kept):
         {"rows": header["rows"][:3]},
         {"rows": -header["rows"]},
         {"ids": header["ids"].reshape(-1, 2)},
-        {"stratified": np.array("x")},
+        {"balanced": np.array("x")},
         {"controls": np.ones(3)},
         {"n_folds": np.array(1)},
         {"n_folds": np.array(0)},
@@ -241,9 +241,9 @@ def test_parts_that_no_run_has_are_refused_though_they_are_sealed(kept):
     ):
         _write_sealed(run / "header.npz", {**header, **change}, key)
         with pytest.raises(ds.RunFolderError, match="do not fit together"):
-            ds.load(run)
+            ds.load_run(run)
     _write_sealed(run / "header.npz", header, key)
-    whole = ds.load(run)
+    whole = ds.load_run(run)
     shard = min((run / "draws").glob("*.npz"))
     columns = _read_sealed(shard, key, tuple(whole.columns()))
     for change in (
@@ -260,9 +260,9 @@ def test_parts_that_no_run_has_are_refused_though_they_are_sealed(kept):
             pytest.warns(ds.errors.DShapleyWarning, match="does not fit the run"),
             pytest.raises(ds.RunFolderError, match="no draws yet"),
         ):
-            ds.load(run)
+            ds.load_run(run)
     _write_sealed(shard, columns, key)
-    assert len(ds.load(run)) == 80
+    assert len(ds.load_run(run)) == 80
 
 
 def test_parts_that_are_not_arrays(kept):
@@ -278,7 +278,7 @@ def test_parts_that_are_not_arrays(kept):
             for part, content in parts.items():
                 new.writestr(part, content)
         with pytest.raises(ds.RunFolderError, match="is damaged"):
-            ds.load(kept.folder / "run")
+            ds.load_run(kept.folder / "run")
         header.write_bytes(whole)
 
 
@@ -292,13 +292,13 @@ def test_a_sealed_header_that_is_not_this_runs_is_written_anew(tmp_path, databas
     )
 
     asked = ds.MeanPotential(database), ds.Design(database, m=8), offered
-    ds.run(*asked, until=5, store=tmp_path)
+    ds.run(*asked, stop=5, store=tmp_path)
     key = _identity_digest(_read_manifest(tmp_path)["identity"])
     header = _read_sealed(tmp_path / "header.npz", key, _HEADER)
     _write_sealed(tmp_path / "header.npz", {**header, "rows": header["rows"] + 1}, key)
     with pytest.warns(ds.errors.DShapleyWarning, match="is not this run's; it is written anew"):
-        ds.run(*asked, until=6, store=tmp_path)
-    assert ds.load(tmp_path).rows.tolist() == [1] * len(offered)
+        ds.run(*asked, stop=6, store=tmp_path)
+    assert ds.load_run(tmp_path).rows.tolist() == [1] * len(offered)
 
 
 @pytest.mark.parametrize("number", ["2", 1.5, None, 0])

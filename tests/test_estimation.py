@@ -67,7 +67,7 @@ def test_bands_hang_on_the_number_of_draws_alone(small):
 
 def test_balanced_by_hand(small):
     """The error is that between draws of next to the same size: two, in order of size."""
-    found = ds.estimate(replace(small, stratified=True))
+    found = ds.estimate(replace(small, balanced=True))
     one, more = np.flatnonzero(small.k == 1), np.flatnonzero(small.k > 1)
     w = np.array([0.5, 0.3, 0.2])[small.k - 1, np.newaxis]
     values, variance = 0.0, 0.0
@@ -110,8 +110,8 @@ def places(game, sets):
 def test_a_simulated_record_is_that_of_a_run(name):
     game = GAMES[name]
     U = game.U if isinstance(game, MeanGame) else soft_knn(game.test, game.K)
-    design = ds.Design(game.database, game.m, "1/k", seed=2, anchor=True, stratified=True)
-    run = ds.run(U, design, game.Z, until=40)
+    design = ds.Design(game.database, game.m, "1/k", seed=2, control_variates=True, balanced=True)
+    run = ds.run(U, design, game.Z, stop=40)
     drawn = [design.draw(t) for t in range(40)]
     index = places(game, [draw.S for draw in drawn])
     chains = places(game, [design.chain(t) for t in range(40)])
@@ -154,7 +154,7 @@ def surplus(k, weights):
 def test_balanced_sizes_are_next_to_as_often_as_expected(weights):
     """After every number of draws; independent ones are tens off after a thousand."""
     for seed in range(6):
-        design = ds.Design(labelled(3), 40, weights, seed=seed, stratified=True)
+        design = ds.Design(labelled(3), 40, weights, seed=seed, balanced=True)
         off = np.abs(surplus(sizes_of(design, 1000), design.weights))
         assert off.max() <= 3.0
         assert (off <= 2.0).mean() > 0.97
@@ -176,7 +176,7 @@ def test_each_draw_has_its_size_weights(t, stratified):
 def test_sizes_say_nothing_of_sets():
     """The same points begin S, whether sizes are balanced or not."""
     B = labelled(30)
-    a, b = (ds.Design(B, 30, stratified=balanced, seed=5) for balanced in (False, True))
+    a, b = (ds.Design(B, 30, balanced=balanced, seed=5) for balanced in (False, True))
     for t in range(50):
         one, two = a.draw(t).S.ids, b.draw(t).S.ids
         n = min(len(one), len(two))
@@ -262,7 +262,7 @@ def test_intervals_that_are_too_narrow_would_be_seen():
     rng, game = np.random.default_rng(0), GAMES["knn"]
     truth, z = game.values(16), []
     for _ in range(400):
-        found = ds.estimate(replace(record(game, rng, 300), stratified=True), stratified=False)
+        found = ds.estimate(replace(record(game, rng, 300), balanced=True), stratified=False)
         z.append((found.values - truth) / found.stderr)
     assert np.std(z, axis=0).mean() > 1 + 4 / np.sqrt(800)
 
@@ -292,7 +292,7 @@ def test_what_lies_between_sizes_is_no_error_of_strata():
         ]
         gains = [mean[k - 1, np.newaxis] + 0.1 * rng.normal(size=(n, 1)) for k in sizes]
         independent = plain_draws(sizes[0], gains[0], w)
-        balanced = plain_draws(sizes[1], gains[1], w, stratified=True)
+        balanced = plain_draws(sizes[1], gains[1], w, balanced=True)
         bands_of = [(s.a, s.b) for s in terms(independent, stratified=True).whole.strata]
         found.append(
             [
@@ -320,7 +320,7 @@ def test_the_anchor_lowers_the_variance(name):
     truth, ratios, errors = game.values(game.m), [], []
     for _ in range(100):
         draws = record(game, rng, 800, balanced=True, anchor=True)
-        pair = [ds.estimate(draws, anchor=anchor) for anchor in (True, False)]
+        pair = [ds.estimate(draws, control_variates=anchor) for anchor in (True, False)]
         ratios.append(np.mean(pair[0].stderr ** 2) / np.mean(pair[1].stderr ** 2))
         errors.append([np.mean((found.values - truth) ** 2) for found in pair])
     with_anchor, without = np.mean(errors, axis=0)
@@ -334,12 +334,12 @@ def test_without_its_anchor_a_record_is_that_of_a_run_without(weights, stratifie
     database = labelled(30)
     U = soft_knn(labelled(8, seed=1), 3)
     plain, anchored = (
-        ds.run(U, ds.Design(database, 12, weights, 4, stratified, anchor), offered, until=60)
+        ds.run(U, ds.Design(database, 12, weights, 4, stratified, anchor), offered, stop=60)
         for anchor in (False, True)
     )
     assert anchored.k.tolist() == plain.k.tolist()
     assert anchored.marginals.tobytes() == plain.marginals.tobytes()
-    a, b = ds.estimate(anchored, anchor=False), ds.estimate(plain)
+    a, b = ds.estimate(anchored, control_variates=False), ds.estimate(plain)
     assert a.values.tolist() == b.values.tolist()
     assert a.stderr.tolist() == b.stderr.tolist()
 
@@ -348,19 +348,19 @@ def test_without_its_anchor_a_record_is_that_of_a_run_without(weights, stratifie
 @pytest.mark.parametrize("weights", ["uniform", "1/k", "auto"])
 def test_what_hangs_on_the_size_alone_the_anchor_knows_exactly(weights, m):
     """U(S) = f(|S|): every z is worth (f(m) - f(0)) / m, from any draws."""
-    design = ds.Design(ds.Points(X), 16, weights, anchor=True)
-    draws = ds.run(lambda S: float(np.sqrt(len(S))), design, ds.Points(OFFERED[:2]), until=500)
+    design = ds.Design(ds.Points(X), 16, weights, control_variates=True)
+    draws = ds.run(lambda S: float(np.sqrt(len(S))), design, ds.Points(OFFERED[:2]), stop=500)
     found = ds.estimate(draws, m=m)
     np.testing.assert_allclose(found.values, np.sqrt(m) / m, rtol=1e-4)
     assert (found.stderr < 1e-4 * found.values).all()
-    plain = ds.estimate(draws, m=m, anchor=False)
+    plain = ds.estimate(draws, m=m, control_variates=False)
     assert (plain.stderr > 10 * found.stderr).all()
 
 
 def test_between_rungs_the_anchor_knows_what_is_below():
     """For m' = 10 the sizes 8 to 10 are measured as without it, those below are known."""
-    design = ds.Design(ds.Points(X), 16, "uniform", anchor=True)
-    draws = ds.run(lambda S: float(np.sqrt(len(S))), design, ds.Points(OFFERED[:1]), until=600)
+    design = ds.Design(ds.Points(X), 16, "uniform", control_variates=True)
+    draws = ds.run(lambda S: float(np.sqrt(len(S))), design, ds.Points(OFFERED[:1]), stop=600)
     found = ds.estimate(draws, m=10)
     top = draws.k[(draws.k >= 8) & (draws.k <= 10)]
     gains = np.sqrt(top) - np.sqrt(top - 1)
@@ -374,14 +374,14 @@ def test_few_chains_are_no_anchor():
     draws = record(GAMES["mean"], rng, n + 1, anchor=True)
     for some, alike in ((draws.first(n), True), (draws, False)):
         found = ds.estimate(some)
-        plain = ds.estimate(some, anchor=False, stratified=True)
+        plain = ds.estimate(some, control_variates=False, stratified=True)
         assert np.allclose(found.values, plain.values, rtol=1e-9) == alike
 
 
 def test_no_anchor_is_said():
     draws = record(GAMES["mean"], np.random.default_rng(0), 20)
     with pytest.raises(ds.InputError, match="draw with Design"):
-        ds.estimate(draws, anchor=True)
+        ds.estimate(draws, control_variates=True)
 
 
 @pytest.mark.parametrize("m", [16, 10, 1])

@@ -52,8 +52,8 @@ def of(points, labels):
 def same(S, Z, test, metric, *, models=MODELS, **options):
     """U(S) and all U(S + z) of some families equal refitting; returns the last."""
     for estimator, reference in models:
-        fast = ds.potential(estimator, test=test, metric=metric, path="fast", **options)
-        slow = ds.potential(reference, test=test, metric=metric, path="refit", **options)
+        fast = ds.potential(estimator, test=test, metric=metric, retrain="never", **options)
+        slow = ds.potential(reference, test=test, metric=metric, retrain="always", **options)
         np.testing.assert_allclose(fast(S), slow(S), rtol=0.0, atol=1e-8)
         gains = fast.marginals(S, Z)
         assert gains.shape == (len(Z),)
@@ -70,13 +70,13 @@ Z, TEST = data(4, 12, seed=1), data(4, 80, seed=2)
 @pytest.mark.parametrize("metric", METRICS)
 def test_nothing_to_train_on(metric):
     gains = same(Z.take([]), Z, TEST, metric)
-    U = ds.potential(GaussianNB(), test=TEST, metric=metric, path="fast")
+    U = ds.potential(GaussianNB(), test=TEST, metric=metric, retrain="never")
     np.testing.assert_allclose(gains, [U(z) - U.empty_value() for z in Z], rtol=0.0, atol=1e-15)
 
 
 def test_nothing_is_worth_what_was_given():
     gains = same(Z.take([]), Z, TEST, "accuracy", empty=0.125)
-    U = ds.potential(GaussianNB(), test=TEST, path="fast")
+    U = ds.potential(GaussianNB(), test=TEST, retrain="never")
     np.testing.assert_array_equal(gains, [U(z) - 0.125 for z in Z])
 
 
@@ -102,7 +102,7 @@ def test_every_z_brings_the_same_new_class(metric):
 @pytest.mark.parametrize("label", ["ash", "elm"])
 def test_one_class_is_predicted_always(label, n):
     S = of(data(4, 60), [label]).take(range(n))
-    U = ds.potential(LogisticRegression(), test=TEST, path="fast")
+    U = ds.potential(LogisticRegression(), test=TEST, retrain="never")
     assert U(S) == np.mean(TEST.y == label)
     same_class = of(data(4, 60, seed=1), [label])
     np.testing.assert_array_equal(U.marginals(S, same_class), 0.0)
@@ -110,7 +110,7 @@ def test_one_class_is_predicted_always(label, n):
 
 def test_no_points_to_value():
     for S in (Z.take([]), Z.take([0]), Z):
-        U = ds.potential(LogisticRegression(), test=TEST, path="fast")
+        U = ds.potential(LogisticRegression(), test=TEST, retrain="never")
         assert U.marginals(S, Z.take([])).shape == (0,)
 
 
@@ -193,7 +193,7 @@ def test_data_frames_of_several_number_types():
     points = [typed(p) for p in (data(2, 40), data(2, 6, seed=1), data(2, 50, seed=2))]
     models = [(LogisticRegression(), TIGHT)]
     doubles = [ds.Points(p.X.astype(np.float64), p.y) for p in points]
-    gains = ds.potential(LogisticRegression(), test=points[2], metric="brier", path="fast")
+    gains = ds.potential(LogisticRegression(), test=points[2], metric="brier", retrain="never")
     expected = same(*doubles, "brier", models=models)
     found = gains.marginals(points[0], points[1])
     np.testing.assert_allclose(found, expected, rtol=0.0, atol=1e-12)
@@ -206,7 +206,7 @@ def test_other_numbers_are_computed_in_double(kind, metric):
     narrow = [ds.Points((4.0 * p.X).astype(kind), p.y) for p in points]
     double = [ds.Points(p.X.astype(np.float64), p.y) for p in narrow]
     U, V = (
-        ds.potential(LogisticRegression(), test=p[2], metric=metric, path="fast")
+        ds.potential(LogisticRegression(), test=p[2], metric=metric, retrain="never")
         for p in (narrow, double)
     )
     assert U(narrow[0]) == V(double[0])
@@ -241,7 +241,7 @@ def test_small_sets_get_the_constant_predictor_of_their_labels(metric, n):
     same(S, Z, TEST, metric, min_rows=7)
     same(S, ds.Bundles(Z, np.arange(12) // 3), TEST, metric, min_rows=7)
     if 0 < n < 7:
-        U = ds.potential(LogisticRegression(), test=TEST, path="fast", min_rows=7)
+        U = ds.potential(LogisticRegression(), test=TEST, retrain="never", min_rows=7)
         labels, counts = np.unique(S.y, return_counts=True)
         assert U(S) == np.mean(TEST.y == labels[counts.argmax()])
 
@@ -249,7 +249,7 @@ def test_small_sets_get_the_constant_predictor_of_their_labels(metric, n):
 def test_small_sets_of_numbers_get_their_mean():
     S, B, test = data(0, 4), data(0, 3, seed=1), data(0, 50, seed=2)
     same(S, B, test, "r2", models=[(Ridge(), Ridge())], min_rows=5)
-    U = ds.potential(Ridge(), test=test, metric="r2", path="fast", min_rows=5)
+    U = ds.potential(Ridge(), test=test, metric="r2", retrain="never", min_rows=5)
     expected = 1.0 - np.mean((test.y - S.y.mean()) ** 2) / test.y.var()
     assert U(S) == pytest.approx(expected, abs=1e-12)
 
@@ -286,8 +286,8 @@ def test_parameters_that_stand_in_the_way_are_told_once():
 def test_the_refit_path_can_be_asked_for():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        U = ds.potential(LogisticRegression(), test=TEST, path="refit")
-        V = ds.potential(LogisticRegression(solver="liblinear"), test=TEST, path="refit")
+        U = ds.potential(LogisticRegression(), test=TEST, retrain="always")
+        V = ds.potential(LogisticRegression(solver="liblinear"), test=TEST, retrain="always")
     assert isinstance(U.learner, Refit)
     assert described(U) == described(V) == {"path": "refit", "path.reason": None, "min_rows": 1}
     assert U.describe() != ds.potential(LogisticRegression(), test=TEST).describe()
@@ -304,13 +304,13 @@ def test_the_refit_path_can_be_asked_for():
 )
 def test_the_fast_path_can_be_insisted_on(estimator, reason):
     with pytest.raises(ds.InputError, match="path = 'fast' is not possible. " + reason):
-        ds.potential(estimator, test=TEST, path="fast")
+        ds.potential(estimator, test=TEST, retrain="never")
 
 
 @pytest.mark.parametrize("path", ["slow", "", None, "Fast", True])
 def test_another_path_is_refused(path):
     with pytest.raises(ds.InputError, match=r"path = .*: it is 'auto', 'fast' or 'refit'"):
-        ds.potential(LogisticRegression(), test=TEST, path=path)
+        ds.potential(LogisticRegression(), test=TEST, retrain=path)
 
 
 class Odd(LogisticRegression):
@@ -379,13 +379,13 @@ def test_a_registered_learner_wins(kind):
     family = Constant()
     ds.learner.register(kind, lambda estimator: Fast(estimator, family))
     U = ds.potential(kind(), test=TEST)
-    V = ds.potential(kind(), test=TEST, path="fast")
+    V = ds.potential(kind(), test=TEST, retrain="never")
     S = data(4, 60)
     for potential in (U, V):
         assert potential(S) == np.mean(TEST.y == "ash")
         np.testing.assert_array_equal(potential.marginals(S, Z), 0.0)
     assert described(U)["path"] == "fast"
-    assert isinstance(ds.potential(kind(), test=TEST, path="refit").learner, Refit)
+    assert isinstance(ds.potential(kind(), test=TEST, retrain="always").learner, Refit)
 
 
 def test_what_a_family_is_asked():
@@ -444,8 +444,8 @@ def test_a_result_says_by_which_path(model, path, reason, tmp_path):
     B, test = data(2, 30), data(2, 30, seed=2)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", category=DShapleyWarning)
-        found = ds.value(B, model=model, test=test, m=8, draws=3, store=tmp_path / "run")
-    for about in (found.draws.about, ds.load(tmp_path / "run").about):
+        found = ds.value(B, model=model, test=test, m=8, stop=3, store=tmp_path / "run")
+    for about in (found.draws.about, ds.load_run(tmp_path / "run").about):
         assert about["path"] == path
         assert about["min_rows"] == 1
         assert ("path.reason" in about) == bool(reason)
@@ -462,7 +462,7 @@ def test_a_warning_points_at_the_line_that_caused_it():
     X, y = np.random.default_rng(0).normal(size=(20, 2)), np.arange(20) % 2
     slow = LogisticRegression(solver="liblinear")
     with pytest.warns(DShapleyWarning) as caught:
-        ds.value(X, y, model=slow, test=(X, y), m=3, draws=2)
+        ds.value(X, y, model=slow, test=(X, y), m=3, stop=2)
     assert [warning.filename for warning in caught] == [__file__]
 
 
@@ -488,7 +488,7 @@ def test_what_scikit_learn_refuses_is_left_to_it(estimator):
 def test_a_set_that_is_beyond_the_fast_path_is_refitted():
     """Weights by name are an error to scikit-learn where a set lacks a name: it says so."""
     X, y = np.random.default_rng(0).normal(size=(20, 2)), np.arange(20) % 2
-    U = ds.potential(LogisticRegression(class_weight={7: 2.0}), test=(X, y), path="fast")
+    U = ds.potential(LogisticRegression(class_weight={7: 2.0}), test=(X, y), retrain="never")
     with pytest.raises(ds.FitError, match="could not be trained"):
         U(ds.Points(X, y))
 
@@ -499,8 +499,8 @@ def test_badly_scaled_columns_under_a_weak_penalty():
     y = (X @ rng.normal(size=(3, 3))).argmax(axis=1)
     S, Z, test = (ds.Points(X[a:b], y[a:b]) for a, b in ((0, 30), (30, 36), (36, 150)))
     fast, refit = (
-        ds.potential(LogisticRegression(C=1e4, max_iter=2000), test=test, path=path)(S)
-        for path in ("fast", "refit")
+        ds.potential(LogisticRegression(C=1e4, max_iter=2000), test=test, retrain=path)(S)
+        for path in ("never", "always")
     )
     assert fast == pytest.approx(refit, abs=0.05)
     assert len(ds.potential(LogisticRegression(C=1e4), test=test).marginals(S, Z)) == 6

@@ -15,7 +15,7 @@ def valued(gains, *, y=None, m=8, **about):
     """Values from balanced draws of every size, whose marginals are these rows."""
     gains = np.asarray(gains, dtype=float)
     n, points = gains.shape
-    draws = plain_draws(1 + np.arange(n) % m, gains, np.full(m, 1 / m), stratified=True)
+    draws = plain_draws(1 + np.arange(n) % m, gains, np.full(m, 1 / m), balanced=True)
     about = {"metric": "accuracy", "database": "d", "points": "d", **about}
     draws = ds.Draws(**{**draws.__dict__, "about": about, "seconds": np.full(n, 2.0)})
     Z = ds.Points(np.zeros((points, 1)), np.zeros(points, int) if y is None else np.asarray(y))

@@ -195,7 +195,7 @@ def table(name, *, k, seed):
 
 def over_seeds(estimator, S, z, test, metric, path, seeds):
     """U(S) and U(S + z), for each seed."""
-    U = ds.potential(estimator, test=test, metric=metric, path=path)
+    U = ds.potential(estimator, test=test, metric=metric, retrain=path)
     return np.array([U.learner.scores(S, z, U.query, seed) for seed in seeds])
 
 
@@ -225,8 +225,8 @@ def alike(found, expected):
 )
 def test_equal_in_distribution_to_scikit_learn(estimator, name, metric):
     S, Z, test = table(name, k=60, seed=4)
-    found = over_seeds(estimator, S, Z.take([0]), test, metric, "fast", range(60))
-    expected = over_seeds(estimator, S, Z.take([0]), test, metric, "refit", range(100, 160))
+    found = over_seeds(estimator, S, Z.take([0]), test, metric, "never", range(60))
+    expected = over_seeds(estimator, S, Z.take([0]), test, metric, "always", range(100, 160))
     alike(found, expected)
 
 
@@ -242,7 +242,7 @@ def test_equal_in_distribution_to_scikit_learn(estimator, name, metric):
 def test_coupled_bags_cut_the_variance_of_marginals(estimator, name, metric):
     """Against U(S + z) - U(S) where both draw on their own; the mean is the same."""
     S, Z, test = table(name, k=64, seed=5)
-    U = ds.potential(estimator, test=test, metric=metric, path="fast")
+    U = ds.potential(estimator, test=test, metric=metric, retrain="never")
     worth = np.array([U.seeded(seed)(S) for seed in range(120)])
     coupled = np.array([U.seeded(seed).marginals(S, Z) for seed in range(60)])
     apart = (coupled + worth[:60, np.newaxis]) - worth[60:, np.newaxis]
@@ -268,8 +268,8 @@ def test_marginals_vary_less_than_refitted_ones(estimator, name, metric):
     S, Z, test = table(name, k=64, seed=5)
     coupled, refitted = (
         np.array([U.seeded(seed).marginals(S, Z) for seed in range(30)]).var(axis=0, ddof=1)
-        for path in ("fast", "refit")
-        for U in [ds.potential(estimator, test=test, metric=metric, path=path)]
+        for path in ("never", "always")
+        for U in [ds.potential(estimator, test=test, metric=metric, retrain=path)]
     )
     assert refitted.mean() > 1.5 * coupled.mean()
 
@@ -303,7 +303,7 @@ def test_marginals_vary_less_than_refitted_ones(estimator, name, metric):
 def test_they_keep_the_contract(estimator):
     for n, classes in ((12, 2), (40, 3)):
         U = ds.potential(
-            estimator, test=points_for(estimator, 30, seed=1, classes=classes), path="fast"
+            estimator, test=points_for(estimator, 30, seed=1, classes=classes), retrain="never"
         )
         check_potential(U, points_for(estimator, n, classes=classes))
 
@@ -320,7 +320,7 @@ def test_ties_of_decimals_are_broken_alike(estimator):
     Z = points.take(range(8))
     for seed in range(24):
         S = points.sample((2, 3, 6, 7, 14, 15)[seed % 6], np.random.default_rng(seed))
-        U = ds.potential(estimator, test=test, path="fast").seeded(seed)
+        U = ds.potential(estimator, test=test, retrain="never").seeded(seed)
         expected = [U(S + z) - U(S) for z in Z]
         np.testing.assert_allclose(U.marginals(S, Z), expected, rtol=0.0, atol=1e-9)
 
@@ -337,9 +337,9 @@ def test_ties_of_decimals_are_broken_alike(estimator):
     ids=lambda estimator: type(estimator).__name__,
 )
 def test_workers_change_nothing(estimator, database, held_out, offered):
-    U = ds.potential(estimator, test=held_out, metric="brier", path="fast")
+    U = ds.potential(estimator, test=held_out, metric="brier", retrain="never")
     design = ds.Design(database, m=20, weights="1/k", seed=1)
-    one, two = (ds.run(U, design, offered, until=8, n_jobs=n) for n in (1, 2))
+    one, two = (ds.run(U, design, offered, stop=8, n_jobs=n) for n in (1, 2))
     assert one.marginals.tobytes() == two.marginals.tobytes()
     assert np.abs(one.marginals).max() > 0.0
 
@@ -365,8 +365,8 @@ def test_new_classes_one_class_nothing_and_bundles(estimator, metric, min_rows):
     Z, test = labelled(8, seed=1, classes=3), labelled(40, seed=2, classes=3)
     assert set(Z.y.tolist()) == {0, 1, 2}
     U, refit = (
-        ds.potential(estimator, test=test, metric=metric, min_rows=min_rows, path=path)
-        for path in ("fast", "refit")
+        ds.potential(estimator, test=test, metric=metric, min_rows=min_rows, retrain=path)
+        for path in ("never", "always")
     )
     for S in special_sets():
         for offered in (Z, ds.Bundles(Z, np.arange(8) // 3)):
@@ -390,7 +390,7 @@ def test_missing_values_are_refitted(estimator):
     holes = S.X.copy()
     holes[::7, 1] = np.nan
     whole, broken = S, ds.Points(holes, S.y)
-    U, refit = (ds.potential(estimator, test=test, path=path) for path in ("fast", "refit"))
+    U, refit = (ds.potential(estimator, test=test, retrain=path) for path in ("never", "always"))
     U.check(broken, name="database")
     np.testing.assert_array_equal(U.marginals(broken, Z), refit.marginals(broken, Z))
     # Of Z only what has holes is refitted.
@@ -399,8 +399,8 @@ def test_missing_values_are_refitted(estimator):
     assert U(whole) + gains[0] == pytest.approx(refit(whole + mixed.take([0])), abs=1e-12)
     assert gains[1] == U.marginals(whole, mixed.take([1]))[0]
     np.testing.assert_allclose(gains, [U(whole + z) - U(whole) for z in mixed], atol=1e-12)
-    T = ds.potential(estimator, test=broken, path="fast")
-    assert T(whole) == ds.potential(estimator, test=broken, path="refit")(whole)
+    T = ds.potential(estimator, test=broken, retrain="never")
+    assert T(whole) == ds.potential(estimator, test=broken, retrain="always")(whole)
 
 
 @pytest.mark.parametrize("estimator", [AdaBoostClassifier(), GradientBoostingClassifier()], ids=str)
@@ -419,7 +419,7 @@ def test_missing_values_are_refused_where_scikit_learn_does(estimator):
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_values_beyond_single_precision_are_an_error(estimator):
     S, test = points_for(estimator, 20), points_for(estimator, 20, seed=1)
-    U = ds.potential(estimator, test=test, path="fast")
+    U = ds.potential(estimator, test=test, retrain="never")
     huge = ds.Points(S.X * 1e300, S.y)
     with pytest.raises(ds.FitError, match="too large for dtype\\('float32'\\)"):
         U(huge)
@@ -433,8 +433,8 @@ def test_names_for_labels():
     S, Z, test = (labelled(n, seed=n, classes=3) for n in (30, 4, 40))
     named = [ds.Points(part.X, names[part.y]) for part in (S, Z, test)]
     U, refit = (
-        ds.potential(DecisionTreeClassifier(max_depth=3), test=named[2], metric="f1", path=path)
-        for path in ("fast", "refit")
+        ds.potential(DecisionTreeClassifier(max_depth=3), test=named[2], metric="f1", retrain=path)
+        for path in ("never", "always")
     )
     np.testing.assert_array_equal(U.marginals(*named[:2]), refit.marginals(*named[:2]))
 
@@ -456,8 +456,8 @@ def test_a_tree_is_scikit_learns(classes, metric):
         ]
     for estimator in estimators:
         U, refit = (
-            ds.potential(estimator, test=test, metric=metric, path=path).seeded(9)
-            for path in ("fast", "refit")
+            ds.potential(estimator, test=test, metric=metric, retrain=path).seeded(9)
+            for path in ("never", "always")
         )
         found, expected = U.marginals(S, Z), refit.marginals(S, Z)
         np.testing.assert_allclose(found, expected, rtol=0.0, atol=1e-12)
@@ -473,8 +473,8 @@ def test_a_tree_of_numbers_is_scikit_learns(metric):
         DecisionTreeRegressor(max_depth=3, min_samples_split=20, min_samples_leaf=4),
     ):
         U, refit = (
-            ds.potential(estimator, test=test, metric=metric, path=path).seeded(9)
-            for path in ("fast", "refit")
+            ds.potential(estimator, test=test, metric=metric, retrain=path).seeded(9)
+            for path in ("never", "always")
         )
         found, expected = U.marginals(S, Z), refit.marginals(S, Z)
         np.testing.assert_allclose(found, expected, rtol=0.0, atol=1e-9)
@@ -538,9 +538,9 @@ def test_a_missing_value_concerns_its_own_point_alone():
     np.testing.assert_array_equal(np.delete(gains, 7), np.delete(other, 7))
 
 
-@pytest.mark.parametrize("path", ["fast", "refit"])
+@pytest.mark.parametrize("path", ["never", "always"])
 def test_adaboost_on_rows_that_contradict_is_the_constant_predictor(path):
     test = ds.Points(np.array([[0.0], [1.0], [2.0]]), [0, 1, 1])
-    U = ds.potential(AdaBoostClassifier(), test=test, path=path)
+    U = ds.potential(AdaBoostClassifier(), test=test, retrain=path)
     contradicting = ds.Points(np.zeros((4, 1)), [0, 1, 0, 1])
     assert U(contradicting) == pytest.approx(1 / 3)

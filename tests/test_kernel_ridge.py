@@ -25,7 +25,8 @@ def data(n, *, d=40, seed=0):
 def gap(estimator, metric, S, Z, test):
     """The largest difference between the fast path and refitting, in U(S) and all U(S + z)."""
     fast, refit = (
-        ds.potential(estimator, test=test, metric=metric, path=path) for path in ("fast", "refit")
+        ds.potential(estimator, test=test, metric=metric, retrain=path)
+        for path in ("never", "always")
     )
     worth = abs(fast(S) - refit(S))
     return max(worth, np.abs(fast.marginals(S, Z) - refit.marginals(S, Z)).max())
@@ -103,9 +104,9 @@ def test_points_too_many_to_keep(monkeypatch):
 
 def test_workers_find_the_same_bits():
     B, test = data(80, d=6), data(60, d=6, seed=2)
-    U = ds.potential(KernelRidge(kernel="rbf"), test=test, path="fast")
+    U = ds.potential(KernelRidge(kernel="rbf"), test=test, retrain="never")
     design = ds.Design(B, m=30, seed=3)
-    one, two = (ds.run(U, design, B.take(range(9)), until=6, n_jobs=n) for n in (1, 2))
+    one, two = (ds.run(U, design, B.take(range(9)), stop=6, n_jobs=n) for n in (1, 2))
     np.testing.assert_array_equal(one.marginals, two.marginals)
 
 
@@ -128,4 +129,4 @@ def test_other_parameters_are_refitted(estimator, reason):
         U = ds.potential(estimator, test=data(20))
     assert U.describe()["path"] == "refit"
     with pytest.raises(ds.InputError, match=reason):
-        ds.potential(estimator, test=data(20), path="fast")
+        ds.potential(estimator, test=data(20), retrain="never")

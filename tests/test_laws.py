@@ -39,7 +39,7 @@ def exact_value(U, database, z, m):
 
 
 def values(U, database, Z, *, m, draws, weights="uniform", seed=0):
-    return ds.estimate(ds.run(U, ds.Design(database, m, weights, seed), Z, until=draws))
+    return ds.estimate(ds.run(U, ds.Design(database, m, weights, seed), Z, stop=draws))
 
 
 def within(valuation, truth, n_errors=4.0):
@@ -66,7 +66,7 @@ def test_estimates_meet_the_enumerated_value(weights):
 def test_weights_that_are_forgotten_would_be_seen():
     """The estimator without 1/(w_k m) is off by many standard errors: the test above can fail."""
     U = tree()
-    draws = ds.run(U, ds.Design(TINY, 4, "k^-2"), TINY, until=4000)
+    draws = ds.run(U, ds.Design(TINY, 4, "k^-2"), TINY, stop=4000)
     truth = np.array([exact_value(U, TINY, z, 4) for z in TINY])
     naive = draws.marginals.mean(axis=0)
     stderr = draws.marginals.std(axis=0) / np.sqrt(len(draws))
@@ -133,7 +133,7 @@ def test_expected_efficiency_of_a_run(held_out):
     """The mean over the database itself meets it within the error of the mean."""
     database = labelled(20)
     U, m = ds.potential(GaussianNB(), test=held_out), 10
-    draws = ds.run(U, ds.Design(database, m), database, until=200)
+    draws = ds.run(U, ds.Design(database, m), database, stop=200)
     each = draws.marginals.mean(axis=1)
     rng = np.random.default_rng(5)
     wholes = np.array([U(database.sample(m, rng)) for _ in range(500)])

@@ -44,8 +44,8 @@ def data(classes, n, *, d=3, seed=0):
 
 def gap(metric, S, Z, test, **parameters):
     """The largest difference from refitting, in U(S) and all U(S + z)."""
-    fast = ds.potential(LogisticRegression(**parameters), test=test, metric=metric, path="fast")
-    slow = ds.potential(tight(**parameters), test=test, metric=metric, path="refit")
+    fast = ds.potential(LogisticRegression(**parameters), test=test, metric=metric, retrain="never")
+    slow = ds.potential(tight(**parameters), test=test, metric=metric, retrain="always")
     # scikit-learn says so where it cannot get any nearer; then it is near enough
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", category=UserWarning)
@@ -89,7 +89,7 @@ def test_equals_refitting(parameters, metrics):
 def test_how_it_is_solved_does_not_matter(classes, metric):
     S, Z, test = data(classes, 40), data(classes, 6, seed=1), data(classes, 60, seed=2)
     gains = [
-        ds.potential(model, test=test, metric=metric, path="fast").marginals(S, Z)
+        ds.potential(model, test=test, metric=metric, retrain="never").marginals(S, Z)
         for model in (
             LogisticRegression(),
             LogisticRegression(solver="newton-cg", tol=0.1),
@@ -201,7 +201,9 @@ def test_alone_and_in_company(classes, lacking, parameters):
     S, Z, test = (data(classes, n, d=5, seed=seed) for seed, n in enumerate((60, 25, 100)))
     S = S.take(S.y != lacking)
     for metric in ("accuracy", "log_score"):
-        U = ds.potential(LogisticRegression(**parameters), test=test, metric=metric, path="fast")
+        U = ds.potential(
+            LogisticRegression(**parameters), test=test, metric=metric, retrain="never"
+        )
         together = U.marginals(S, Z)
         alone = [U.marginals(S, z)[0] for z in Z]
         backwards = U.marginals(S, Z.take(slice(None, None, -1)))[::-1]
@@ -231,7 +233,9 @@ def test_more_points_than_a_block(monkeypatch):
 def test_blocks_of_any_size(classes, parameters, monkeypatch):
     S, Z, test = (data(classes, n, seed=seed) for seed, n in enumerate((80, 50, 100)))
     for metric in ("accuracy", "brier"):
-        U = ds.potential(LogisticRegression(**parameters), test=test, metric=metric, path="fast")
+        U = ds.potential(
+            LogisticRegression(**parameters), test=test, metric=metric, retrain="never"
+        )
         monkeypatch.setattr(logistic, "_block_size", lambda *_: 1024)
         whole = U.marginals(S, Z)
         for size in (1, 7, 50):
@@ -244,7 +248,7 @@ def test_blocks_of_any_size(classes, parameters, monkeypatch):
 def test_what_is_not_found_together_is_fitted_alone(classes, monkeypatch):
     S, Z, test = (data(classes, n, d=5, seed=seed) for seed, n in enumerate((60, 8, 100)))
     for metric in ("accuracy", "roc_auc", "brier"):
-        U = ds.potential(LogisticRegression(), test=test, metric=metric, path="fast")
+        U = ds.potential(LogisticRegression(), test=test, metric=metric, retrain="never")
         found = U.marginals(S, Z)
         with monkeypatch.context() as patch:
             patch.setattr(passes, "_PASSES", 0)
@@ -310,7 +314,7 @@ def test_other_parameters_are_refitted(parameters, reason):
         U = ds.potential(estimator, test=test)
     assert U.describe()["path"] == "refit"
     with pytest.raises(ds.InputError, match=reason):
-        ds.potential(estimator, test=test, path="fast")
+        ds.potential(estimator, test=test, retrain="never")
 
 
 def test_known_parameters_are_not_refitted():
@@ -362,8 +366,8 @@ def test_more_classes_than_a_byte_holds(model, metric):
     X = 5.0 * rng.normal(size=(150, 4))[y] + 0.3 * rng.normal(size=(450, 4))
     S, test = ds.Points(X[::3], y[::3]), ds.Points(X[2::3], y[2::3])
     found, expected = (
-        ds.potential(model, test=test, metric=metric, path=path)(S + S.take([0]))
-        for path in ("fast", "refit")
+        ds.potential(model, test=test, metric=metric, retrain=path)(S + S.take([0]))
+        for path in ("never", "always")
     )
     assert found == pytest.approx(expected, abs=0.02)
 
@@ -378,6 +382,6 @@ def test_three_classes_of_large_features(scale, C):
     y = (X @ rng.normal(size=(1, 3))).argmax(axis=1)
     y = np.where(rng.random(130) < 0.5, y, rng.integers(0, 3, 130))
     S, Z, test = (ds.Points(scale * X[a:b], y[a:b]) for a, b in ((0, 10), (10, 30), (30, 130)))
-    U = ds.potential(LogisticRegression(C=C), test=test, path="fast")
+    U = ds.potential(LogisticRegression(C=C), test=test, retrain="never")
     one_by_one = [U(S + z) - U(S) for z in Z]
     np.testing.assert_allclose(U.marginals(S, Z), one_by_one, rtol=0.0, atol=1e-12)

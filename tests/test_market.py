@@ -189,8 +189,8 @@ def sale():
     test = labelled(150, seed=1)
     U = ds.potential(LogisticRegression(), test=test)
     valuation = ds.value(
-        labelled(200), model=LogisticRegression(), test=test, points=S, m=80, draws=300,
-        weights="1/k",
+        labelled(200), model=LogisticRegression(), test=test, points=S, m=80, stop=300,
+        sampling="1/k",
     )  # fmt: skip
     return market.price_list(valuation, rate=1000.0, m=[20, 80]), labelled(40, seed=3), S, U
 
@@ -372,7 +372,7 @@ def test_lists_under_another_potential_are_refused(sale):
         with pytest.raises(ds.InputError, match=says) as caught:
             market.check(prices, B, S, U=other)
         assert "\n" not in str(caught.value)
-    mine = ds.potential(LogisticRegression(), test=labelled(50, seed=9), path="refit")
+    mine = ds.potential(LogisticRegression(), test=labelled(50, seed=9), retrain="always")
     assert not market.check(prices, B, S, U=mine, draws=2).same_test
     nameless = ds.Valuation(np.ones(2), np.zeros(2), 5, 9, np.arange(2), np.ones(2, int))
     with pytest.raises(ds.InputError, match="does not say"):
@@ -394,7 +394,7 @@ def bundles():
     """Six rows in three bundles, valued under a sum, and their list for data sets of 12 rows."""
     rows, U = ds.Points(np.arange(6.0)[:, None]), Additive()
     lots = ds.Bundles(rows, ["b", "a", "a", "c", "c", "c"])
-    found = ds.estimate(ds.run(U, ds.Design(rows, m=12), lots, until=30))
+    found = ds.estimate(ds.run(U, ds.Design(rows, m=12), lots, stop=30))
     return market.price_list(found, rate=1.0), lots, U
 
 
@@ -442,7 +442,7 @@ def test_a_bundle_is_one_player_among_rows(held_out):
     U = ds.potential(LogisticRegression(), test=held_out)
     B, rows = labelled(3, seed=5), labelled(6, seed=6)
     lots = ds.Bundles(rows, ["x", "y", "x", "z", "y", "z"])
-    valued = ds.run(U, ds.Design(labelled(30), m=8), lots, until=20)
+    valued = ds.run(U, ds.Design(labelled(30), m=8), lots, stop=20)
     prices = market.price_list(ds.estimate(valued), rate=1.0)
     found = market.check(prices, B, lots, U=U, draws=400)
     for i, name in enumerate("xyz"):
@@ -467,7 +467,7 @@ def test_a_right_list_of_large_bundles_is_found_right(n_rows, lots):
     B, offer = (ds.Points(np.zeros((k, 1))) for k in (n_rows, lots * b))
     bundles = ds.Bundles(offer, np.repeat(np.arange(lots), b))
     m = n - b + 1
-    valued = ds.run(U, ds.Design(B, m=m, stratified=True), bundles, until=2000)
+    valued = ds.run(U, ds.Design(B, m=m, balanced=True), bundles, stop=2000)
     prices = market.price_list(ds.estimate(valued), rate=1.0)
     f = U(offer.take([])), [1 - np.exp(-j / 10) for j in range(m + b)]
     exact = sum(f[1][m:]) / m - sum(f[1][:b]) / m
@@ -486,7 +486,7 @@ def both(game, lots, *, n=400, seeds=(0, 0)):
     sets = (ds.Bundles(game.database, lots), game.database)
     return [
         ds.estimate(
-            ds.run(game.U, ds.Design(game.database, m=game.m, weights="1/k", seed=s), Z, until=n)
+            ds.run(game.U, ds.Design(game.database, m=game.m, weights="1/k", seed=s), Z, stop=n)
         )
         for s, Z in zip(seeds, sets, strict=True)
     ]
@@ -580,7 +580,7 @@ def files(tmp_path_factory):
 
 def test_the_list_of_a_run_folder(files):
     prices = market.load_prices(files / "prices")
-    values = ds.estimate(ds.load(files / "run"))
+    values = ds.estimate(ds.load_run(files / "run"))
     assert prices.at(60).index.tolist() == [f"r{i}" for i in range(200, 230)]
     assert np.array_equal(prices.at(60)["value"], values.values)
     assert np.array_equal(prices.at(20)["value"], values.at(m=20).values)

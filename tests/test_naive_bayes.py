@@ -19,8 +19,8 @@ METRICS = ["accuracy", "balanced_accuracy", "f1", "roc_auc", "log_score", "brier
 
 def both(estimator, S, Z, test, metric):
     """U(S) and the marginals, fast and refitted."""
-    fast = ds.potential(estimator, test=test, metric=metric, path="fast")
-    refit = ds.potential(estimator, test=test, metric=metric, path="refit")
+    fast = ds.potential(estimator, test=test, metric=metric, retrain="never")
+    refit = ds.potential(estimator, test=test, metric=metric, retrain="always")
     return [np.append(U.marginals(S, Z), U(S)) for U in (fast, refit)]
 
 
@@ -142,7 +142,7 @@ def test_what_is_not_supported_is_refitted_and_says_so(estimator, reason):
         U = ds.potential(estimator, test=labelled(20))
     assert U.describe()["path"] == "refit"
     with pytest.raises(ds.InputError, match=reason):
-        ds.potential(estimator, test=labelled(20), path="fast")
+        ds.potential(estimator, test=labelled(20), retrain="never")
 
 
 def test_bits_need_no_threshold():

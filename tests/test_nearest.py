@@ -49,7 +49,8 @@ def data(kind, n, *, d=40, seed=0, labels=("ash", "birch", "elm", "fir")):
 def gap(estimator, metric, S, Z, test):
     """The largest difference between the fast path and refitting, in U(S) and all U(S + z)."""
     fast, refit = (
-        ds.potential(estimator, test=test, metric=metric, path=path) for path in ("fast", "refit")
+        ds.potential(estimator, test=test, metric=metric, retrain=path)
+        for path in ("never", "always")
     )
     worth = abs(fast(S) - refit(S))
     return max(worth, np.abs(fast.marginals(S, Z) - refit.marginals(S, Z)).max())
@@ -264,9 +265,9 @@ def test_threads_share_tables():
 @pytest.mark.parametrize("weights", ["uniform", "distance"])
 def test_workers_find_the_same_bits(weights):
     B, test = data("numbers", 80, d=6), data("numbers", 60, d=6, seed=2)
-    U = ds.potential(KNeighborsRegressor(weights=weights), test=test, metric="r2", path="fast")
+    U = ds.potential(KNeighborsRegressor(weights=weights), test=test, metric="r2", retrain="never")
     design = ds.Design(B.take(range(5, 75)), m=60, seed=3)
-    one, two = (ds.run(U, design, B.take(range(9)), until=12, n_jobs=n) for n in (1, 2))
+    one, two = (ds.run(U, design, B.take(range(9)), stop=12, n_jobs=n) for n in (1, 2))
     np.testing.assert_array_equal(one.marginals, two.marginals)
 
 
@@ -292,4 +293,4 @@ def test_other_parameters_are_refitted(kind, parameters, reason):
         U = ds.potential(kind(**parameters), test=test)
     assert U.describe()["path"] == "refit"
     with pytest.raises(ds.InputError, match=reason):
-        ds.potential(kind(**parameters), test=test, path="fast")
+        ds.potential(kind(**parameters), test=test, retrain="never")

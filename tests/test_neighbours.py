@@ -60,7 +60,7 @@ def test_ties_go_as_stated():
 
 def test_met_by_sampling(database, held_out, offered):
     U, m = soft_knn(held_out, 5), 25
-    run = ds.estimate(ds.run(U, ds.Design(database, m, "1/k"), offered, until=150))
+    run = ds.estimate(ds.run(U, ds.Design(database, m, "1/k"), offered, stop=150))
     exact = ds.knn_values(database, test=held_out, points=offered, n_neighbors=5, m=m)
     assert (np.abs(run.values - exact.values) < 4 * run.stderr).all()
 
@@ -140,7 +140,7 @@ def test_ties_go_as_in_the_fast_path():
     y, u = np.array([0, 1, 1, 0]), rng.integers(0, 2, size=6)
     X[1] = X[0]
     database, test = ds.Points(X, y), ds.Points(T, u)
-    U = ds.potential(KNeighborsClassifier(1), test=test, empty=0.0, path="fast")
+    U = ds.potential(KNeighborsClassifier(1), test=test, empty=0.0, retrain="never")
     truth = np.zeros(len(database))
     for k in (1, 2, 3, 4):
         sets = [database.take(list(S)) for S in product(range(4), repeat=k - 1)]

@@ -43,4 +43,4 @@ def test_they_keep_the_contract(make):
 @pytest.mark.parametrize("make", [xgboost, lightgbm])
 def test_the_fast_path_is_not_theirs(make):
     with pytest.raises(ds.InputError, match="no fast learner knows"):
-        ds.potential(make(), test=labelled(20), path="fast")
+        ds.potential(make(), test=labelled(20), retrain="never")

@@ -132,7 +132,7 @@ def test_without_a_place_for_the_key_a_run_is_kept_but_not_known(tmp_path, monke
     (tmp_path / "state").write_text("a file, not a folder")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     U = ds.MeanPotential(database)
-    ds.run(U, ds.Design(database, m=5), database, until=3, store=tmp_path / "run")
-    assert len(ds.load(tmp_path / "run")) == 3
+    ds.run(U, ds.Design(database, m=5), database, stop=3, store=tmp_path / "run")
+    assert len(ds.load_run(tmp_path / "run")) == 3
     assert not is_own(tmp_path / "run")
     assert ownership.our_code({}) == ""

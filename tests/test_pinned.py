@@ -50,7 +50,7 @@ def both(valuation):
 
 
 def by_value(model, database=DATABASE, **options):
-    return both(ds.value(database, model=model, **{"m": 12, "draws": 60, "seed": 3} | options))
+    return both(ds.value(database, model=model, **{"m": 12, "stop": 60, "seed": 3} | options))
 
 
 def logistic():
@@ -60,7 +60,7 @@ def logistic():
 def a_run(seed=7):
     U = ds.potential(logistic(), test=TEST)
     design = ds.Design(DATABASE, 20, "1/k", seed=seed)
-    return U, ds.run(U, design, OFFERED, until=40)
+    return U, ds.run(U, design, OFFERED, stop=40)
 
 
 def sale():
@@ -75,7 +75,7 @@ def sale():
 
 
 def predicted():
-    found = ds.value(DATABASE, model=logistic(), m=12, draws=80, seed=3)
+    found = ds.value(DATABASE, model=logistic(), m=12, stop=80, seed=3)
     return [*found.predict(OFFERED).values, *found.predict(OFFERED).stderr]
 
 
@@ -86,7 +86,7 @@ def smaller():
 
 def mean():
     U = ds.MeanPotential(DATABASE)
-    return both(ds.estimate(ds.run(U, ds.Design(DATABASE, 9, seed=1), OFFERED, until=50)))
+    return both(ds.estimate(ds.run(U, ds.Design(DATABASE, 9, seed=1), OFFERED, stop=50)))
 
 
 def fixed_set(way, **options):
@@ -98,19 +98,21 @@ CALLS = {
     "logistic, default": lambda: by_value(logistic()),
     "logistic, test rows, brier": lambda: by_value(logistic(), test=TEST, metric="brier"),
     "logistic, three classes, 1/k": lambda: by_value(
-        logistic(), THREE, test=THREE_TEST, weights="1/k"
+        logistic(), THREE, test=THREE_TEST, sampling="1/k"
     ),
     "ridge, regression, uniform": lambda: by_value(
-        Ridge(), numbers()[0], test=numbers()[1], weights="uniform"
+        Ridge(), numbers()[0], test=numbers()[1], sampling="uniform"
     ),
     "neighbours, default": lambda: by_value(KNeighborsClassifier(3), m=15),
     "naive Bayes, bundles": lambda: by_value(GaussianNB(), groups=GROUPS),
     "discriminant, share of the rows as test": lambda: by_value(
-        LinearDiscriminantAnalysis(), test=0.25, min_rows=4, metric="log_score"
+        LinearDiscriminantAnalysis(), test=0.25, fitting=ds.Fitting(min_rows=4), metric="log_score"
     ),
     "tree, points": lambda: by_value(DecisionTreeClassifier(), test=TEST, points=OFFERED),
-    "support vectors, refitted": lambda: by_value(SVC(), test=TEST, points=OFFERED, draws=20),
-    "a fifth measured": lambda: by_value(logistic(), labelled(120), p=0.4, draws=80),
+    "support vectors, refitted": lambda: by_value(SVC(), test=TEST, points=OFFERED, stop=20),
+    "some measured": lambda: by_value(
+        logistic(), labelled(120), sampling=ds.Sampling(share=0.4), stop=80
+    ),
     "predicted": predicted,
     "smaller data sets": smaller,
     "mean": mean,

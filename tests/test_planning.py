@@ -25,9 +25,9 @@ def setting():
 def test_a_plan_is_about_what_the_rule_takes():
     database = ds.Points(np.random.default_rng(0).normal(size=(200, 1)))
     U, Z = ds.MeanPotential(database), database.take(slice(0, 5))
-    design = ds.Design(database, m=20, weights="1/k", stratified=True, seed=1)
-    few = ds.run(U, design, Z, until=200)
-    taken = len(ds.run(U, design, Z, until=Precision(0.02)))
+    design = ds.Design(database, m=20, weights="1/k", balanced=True, seed=1)
+    few = ds.run(U, design, Z, stop=200)
+    taken = len(ds.run(U, design, Z, stop=Precision(0.02)))
     found = plan(few, within=0.02)
     assert found.draws == pytest.approx(taken, rel=0.5)
     assert found.seconds > 0
@@ -51,26 +51,26 @@ class TestFast:
 
     def run(self, setting, **options):
         database, test = setting
-        return ds.value(database, model=MODEL, test=test, m=20, draws=150, **options)
+        return ds.value(database, model=MODEL, test=test, m=20, stop=150, **options)
 
     def test_measured_points_have_the_values_of_algorithm_2(self, setting):
-        fast = self.run(setting, p=0.4, weights="1/k", seed=3)
+        fast = self.run(setting, sampling=ds.Sampling(share=0.4, weights="1/k"), seed=3)
         assert fast.filled is not None
         measured = ~fast.filled.predicted
         assert 30 < measured.sum() < 90
-        full = self.run(setting, weights="1/k", seed=3)
+        full = self.run(setting, sampling="1/k", seed=3)
         np.testing.assert_allclose(fast.values[measured], full.values[measured], rtol=1e-6)
         frame = fast.to_frame()
         assert frame["predicted"].tolist() == fast.filled.predicted.tolist()
         assert len(fast) == len(full) == 150
 
     def test_the_others_are_predicted_by_a_regression_on_them(self, setting):
-        fast = self.run(setting, p=0.4, weights="1/k", seed=3)
+        fast = self.run(setting, sampling=ds.Sampling(share=0.4, weights="1/k"), seed=3)
         predicted = fast.filled.predicted
         assert fast.predict(setting[0].take(predicted)).values.tolist() == (
             fast.values[predicted].tolist()
         )
-        full = self.run(setting, weights="1/k", seed=3)
+        full = self.run(setting, sampling="1/k", seed=3)
         assert np.corrcoef(fast.values[predicted], full.values[predicted])[0, 1] > 0.5
         low, high = fast.interval(0.95)
         assert (low < fast.values).all()
@@ -78,24 +78,30 @@ class TestFast:
         assert fast.at(m=5).m == 5
 
     def test_with_auto_weights(self, setting):
-        fast = self.run(setting, p=0.4, weights="auto")
-        assert fast.draws.stratified
+        fast = self.run(setting, sampling=ds.Sampling(share=0.4))
+        assert fast.draws.balanced
         assert fast.draws.anchor is not None
         assert np.isfinite(fast.stderr).all()
 
     def test_the_same_seed_measures_the_same_points(self, setting, tmp_path):
-        one = self.run(setting, p=0.3, store=tmp_path / "run")
-        two = self.run(setting, p=0.3, store=tmp_path / "run")
+        one = self.run(setting, sampling=ds.Sampling(share=0.3), store=tmp_path / "run")
+        two = self.run(setting, sampling=ds.Sampling(share=0.3), store=tmp_path / "run")
         assert one.values.tolist() == two.values.tolist()
-        assert self.run(setting, p=0.3, seed=1).values.tolist() != one.values.tolist()
+        assert (
+            self.run(setting, sampling=ds.Sampling(share=0.3), seed=1).values.tolist()
+            != one.values.tolist()
+        )
 
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"p": 0.0}, "above 0"),
-            ({"p": 1.5}, "at most 1"),
-            ({"p": 0.01}, "raise it"),
-            ({"p": 0.5, "groups": ["a", "b"] * 75}, "bundles cannot be predicted"),
+            ({"sampling": ds.Sampling(share=0.0)}, "above 0"),
+            ({"sampling": ds.Sampling(share=1.5)}, "at most 1"),
+            ({"sampling": ds.Sampling(share=0.01)}, "raise it"),
+            (
+                {"sampling": ds.Sampling(share=0.5), "groups": ["a", "b"] * 75},
+                "bundles cannot be predicted",
+            ),
         ],
     )
     def test_errors_for_people(self, setting, options, message):
@@ -103,7 +109,7 @@ class TestFast:
             self.run(setting, **options)
 
     def test_what_predictions_do_not_have(self, setting):
-        fast = self.run(setting, p=0.4)
+        fast = self.run(setting, sampling=ds.Sampling(share=0.4))
         with pytest.raises(ds.InputError, match="each on its own only"):
             fast.interval(simultaneous=True)
         with pytest.raises(ds.InputError, match="predictions already"):
@@ -116,7 +122,7 @@ class TestFast:
 
 def test_shrunk_values_lie_between_measured_and_predicted(setting):
     database, test = setting
-    valuation = ds.value(database, model=MODEL, test=test, m=20, draws=100, weights="1/k")
+    valuation = ds.value(database, model=MODEL, test=test, m=20, stop=100, sampling="1/k")
     shrunk, guess = valuation.shrunk(), valuation.interpolation.held_out.values
     low, high = np.minimum(valuation.values, guess), np.maximum(valuation.values, guess)
     assert (low - 1e-12 <= shrunk.values).all()
@@ -128,7 +134,7 @@ def test_shrunk_values_lie_between_measured_and_predicted(setting):
 def test_values_without_points_predict_nothing(setting):
     database, test = setting
     U = ds.potential(MODEL, test=test)
-    draws = ds.run(U, ds.Design(database, m=10), database, until=20)
+    draws = ds.run(U, ds.Design(database, m=10), database, stop=20)
     with pytest.raises(ds.InputError, match="points=Z"):
         ds.estimate(draws).predict(database)
     assert len(ds.estimate(draws, points=database).predict(test)) == len(test)
@@ -144,10 +150,10 @@ class TestCommandLine:
         assert result.exit_code == 0, result.output
         assert "for +-0.05 on every value (95% confidence, all at once)" in result.stdout
         assert "planned from 40 draws" in result.stdout
-        assert len(ds.load(out)) == 40
+        assert len(ds.load_run(out)) == 40
         again = call("value", adult, *options, "--draws", 60, "--out", out)
         assert again.exit_code == 0, again.output
-        assert len(ds.load(out)) == 60
+        assert len(ds.load_run(out)) == 60
         assert "for +-" in call("plan", adult, *options, "--draws", 30).stdout
         bad = call("plan", adult, *options, "--precision", -1)
         assert bad.exit_code == 2
@@ -179,7 +185,7 @@ class TestCommandLine:
 
     def test_predict_after_p(self, tmp_path, adult):  # noqa: F811
         out = tmp_path / "run"
-        result = value(adult, "--draws", 40, "--p", 0.5, "--out", out)
+        result = value(adult, "--draws", 40, "--share", 0.5, "--out", out)
         assert result.exit_code == 0, result.output
         assert "values are predictions" in result.stdout
         frame = pd.read_csv(out / "values.csv")

@@ -49,7 +49,7 @@ CLASSIFICATION = ["accuracy", "balanced_accuracy", "f1", "roc_auc", "log_score",
 REGRESSION = ["r2", "neg_mse"]
 
 # The same is promised of models that are retrained, and of those that need not be.
-PATHS = pytest.mark.parametrize("path", ["auto", "refit"])
+PATHS = pytest.mark.parametrize("path", ["auto", "always"])
 
 
 def classified(n, classes, *, seed):
@@ -126,7 +126,7 @@ def test_nothing_is_worth_the_best_constant_classifier(metric, counts, path):
         "log_score": 1 + (p * np.log(p)).sum() / np.log(1000),
         "brier": 1 - 0.5 * (1 - (p**2).sum()),
     }
-    U = potential(GaussianNB(), test=test, metric=metric, path=path)
+    U = potential(GaussianNB(), test=test, metric=metric, retrain=path)
     np.testing.assert_allclose(U(test.take([])), expected[metric], **EXACT)
     np.testing.assert_allclose(U.empty_value(), expected[metric], **EXACT)
 
@@ -136,7 +136,7 @@ def test_nothing_is_worth_the_best_constant_classifier(metric, counts, path):
 def test_nothing_is_worth_the_test_mean_to_a_regressor(metric, path):
     y = NUMBERS.y
     error = np.minimum((y - y.mean()) ** 2 / (4 * y.var()), 1.0).mean()
-    U = potential(LinearRegression(), test=NUMBERS, metric=metric, path=path)
+    U = potential(LinearRegression(), test=NUMBERS, metric=metric, retrain=path)
     expected = 0.0 if metric == "r2" else 1 - error
     np.testing.assert_allclose(U(NUMBERS.take([])), expected, **EXACT)
     np.testing.assert_allclose(U.empty_value(), expected, **EXACT)
@@ -145,9 +145,9 @@ def test_nothing_is_worth_the_test_mean_to_a_regressor(metric, path):
 @PATHS
 def test_nothing_is_worth_what_a_function_says_of_the_constant_predictor(path):
     test = uneven(["x", "y"], [3, 1])
-    U = potential(GaussianNB(), test=test, metric=reference.accuracy_score, path=path)
+    U = potential(GaussianNB(), test=test, metric=reference.accuracy_score, retrain=path)
     assert U(U.test.take([])) == 0.75
-    V = potential(Ridge(), test=NUMBERS, metric=lambda y, p: -np.abs(y - p).mean(), path=path)
+    V = potential(Ridge(), test=NUMBERS, metric=lambda y, p: -np.abs(y - p).mean(), retrain=path)
     spread = np.abs(NUMBERS.y - NUMBERS.y.mean()).mean()
     np.testing.assert_allclose(V(NUMBERS.take([])), -spread, **EXACT)
 
@@ -156,8 +156,8 @@ def test_nothing_is_worth_what_a_function_says_of_the_constant_predictor(path):
 @pytest.mark.parametrize("empty", [0.0, 0.123, -2, np.float64(1.5)])
 @pytest.mark.parametrize(("model", "test"), [(GaussianNB(), TWO), (Ridge(), NUMBERS)])
 def test_the_worth_of_nothing_can_be_given(model, test, empty, path):
-    plain = potential(model, test=test, path=path)
-    U = potential(model, test=test, empty=empty, path=path)
+    plain = potential(model, test=test, retrain=path)
+    U = potential(model, test=test, empty=empty, retrain=path)
     nothing = test.take([])
     assert U(nothing) == empty
     assert U.empty_value() == empty
@@ -177,7 +177,7 @@ def test_the_worth_of_nothing_is_a_number(empty):
 def test_nothing_may_come_without_types(path):
     """An empty array has no labels to take a type from."""
     nothing = Points(np.zeros((0, 2)), [])
-    U = potential(GaussianNB(), test=TWO, path=path)
+    U = potential(GaussianNB(), test=TWO, retrain=path)
     assert U(nothing) == U(TWO.take([]))
     Z = TWO.take([0, 1, 2])
     np.testing.assert_array_equal(marginals(U, nothing, Z), marginals(U, TWO.take([]), Z))
@@ -194,7 +194,7 @@ def test_nothing_may_come_without_types(path):
     ids=lambda model: type(model).__name__,
 )
 def test_trained_on_one_class_a_model_predicts_that_class(model, n, path):
-    U = potential(model, test=THREE, path=path)
+    U = potential(model, test=THREE, retrain=path)
     for label in ["a", "b", "c", "unheard of"]:
         S = Points(THREE.X[:n], [label] * n)
         np.testing.assert_allclose(U(S), np.mean(THREE.y == label), **EXACT)
@@ -212,7 +212,7 @@ def test_trained_on_one_class_a_model_predicts_that_class(model, n, path):
     ],
 )
 def test_one_class_by_every_metric(metric, expected, path):
-    U = potential(GaussianNB(), test=THREE, metric=metric, path=path)
+    U = potential(GaussianNB(), test=THREE, metric=metric, retrain=path)
     for label in ["a", "b", "c"]:
         S = Points(THREE.X[:4], [label] * 4)
         np.testing.assert_allclose(U(S), expected(THREE.y, label), **EXACT)
@@ -247,7 +247,7 @@ def by_hand(S, metric):
 @pytest.mark.parametrize("classes", ["abc", "ab", "ac", "bc", "abcd", "ad", "bd", "de", "aBc"])
 def test_classes_need_not_be_those_of_the_test_set(metric, classes, path):
     S = classified(15, list(classes), seed=4)
-    U = potential(GaussianNB(), test=THREE, metric=metric, path=path)
+    U = potential(GaussianNB(), test=THREE, metric=metric, retrain=path)
     np.testing.assert_allclose(U(S), by_hand(S, metric), **CLOSE)
 
 
@@ -255,9 +255,9 @@ def test_classes_need_not_be_those_of_the_test_set(metric, classes, path):
 @pytest.mark.parametrize("metric", CLASSIFICATION)
 def test_points_may_repeat(metric, path):
     S = THREE.take([0, 0, 0, 1, 1, 5, 6, 6, 2])
-    U = potential(GaussianNB(), test=THREE, metric=metric, path=path)
+    U = potential(GaussianNB(), test=THREE, metric=metric, retrain=path)
     np.testing.assert_allclose(U(S), by_hand(S, metric), **CLOSE)
-    nearest = potential(KNeighborsClassifier(3), test=THREE, path=path)
+    nearest = potential(KNeighborsClassifier(3), test=THREE, retrain=path)
     model = KNeighborsClassifier(3).fit(S.X, S.y)
     assert nearest(S) == model.score(THREE.X, THREE.y)
 
@@ -279,7 +279,7 @@ def test_every_set_has_a_worth(index):
     ids=lambda model: type(model).__name__,
 )
 def test_a_regressor_can_be_trained_on_one_point(model, metric, path):
-    U = potential(model, test=NUMBERS, metric=metric, path=path)
+    U = potential(model, test=NUMBERS, metric=metric, retrain=path)
     constant = np.full((1, len(NUMBERS)), NUMBERS.y[3])
     expected = U.metric.score(NUMBERS.y, constant)[0]
     np.testing.assert_allclose(U(NUMBERS.take([3])), expected, **CLOSE)
@@ -296,7 +296,7 @@ def test_a_regressor_can_be_trained_on_one_point(model, metric, path):
 def test_labels_may_be_of_any_kind(labels, metric, path):
     codes = (TWO.y == "yes").astype(int)
     plain, named = (
-        potential(GaussianNB(), test=Points(TWO.X, y), metric=metric, path=path)
+        potential(GaussianNB(), test=Points(TWO.X, y), metric=metric, retrain=path)
         for y in (codes, np.array(labels)[codes])
     )
     for index in ([], [0], list(range(9))):
@@ -338,7 +338,7 @@ SETS = pytest.mark.parametrize(
 @MODELS
 @SETS
 def test_marginals_equal_one_by_one(model, metric, data, index, path):
-    U = potential(model, test=data.take(slice(20, 40)), metric=metric, path=path)
+    U = potential(model, test=data.take(slice(20, 40)), metric=metric, retrain=path)
     S, Z = data.take(index), data.take([0, 1, 2, 2, 13, 14])
     gains = marginals(U, S, Z)
     assert gains.shape == (6,)
@@ -351,7 +351,7 @@ def test_marginals_equal_one_by_one(model, metric, data, index, path):
 @MODELS
 @SETS
 def test_marginals_of_bundles_equal_one_by_one(model, metric, data, index, path):
-    U = potential(model, test=data.take(slice(20, 40)), metric=metric, path=path)
+    U = potential(model, test=data.take(slice(20, 40)), metric=metric, retrain=path)
     S = data.take(index)
     Z = Bundles(data.take([0, 1, 2, 2, 13, 14]), ["q", "p", "q", "q", "r", "p"])
     gains = marginals(U, S, Z)
@@ -377,7 +377,7 @@ def test_marginals_of_frames_equal_one_by_one(final, data, bundled, index):
 
 @PATHS
 def test_marginals_may_be_of_points_from_elsewhere(path):
-    U = potential(GaussianNB(), test=THREE, path=path)
+    U = potential(GaussianNB(), test=THREE, retrain=path)
     S, Z = THREE.take(range(8)), classified(5, ["c", "d"], seed=9)
     np.testing.assert_allclose(marginals(U, S, Z), one_by_one(U, S, Z), **CLOSE)
 
@@ -445,16 +445,16 @@ def test_a_marginal_that_is_no_number_is_an_error_that_names_the_point(bad):
 @PATHS
 def test_a_score_that_is_no_number_is_an_error(path):
     odd = Metric("odd", "label", lambda y, p: p[:, 0] * np.nan)
-    U = potential(GaussianNB(), test=TWO, metric=odd, path=path)
+    U = potential(GaussianNB(), test=TWO, metric=odd, retrain=path)
     with pytest.raises(FitError, match="the odd of a model trained on about 10 rows is not a num"):
         U(TWO.take(range(10)))
     with pytest.raises(FitError, match="is not a number"):
         marginals(U, TWO.take([]), TWO.take([0]))
 
 
-@pytest.mark.parametrize("path", ["fast", "refit"])
+@pytest.mark.parametrize("path", ["never", "always"])
 def test_unlabelled_points_train_no_model(path):
-    U = potential(GaussianNB(), test=TWO, path=path)
+    U = potential(GaussianNB(), test=TWO, retrain=path)
     nameless = Points(TWO.X)
     with pytest.raises(InputError, match="these points have no labels, and a model needs them"):
         U(nameless)
@@ -577,8 +577,8 @@ def test_what_is_not_finite_is_refused_and_its_column_named(model, bad, what, fr
     good, wrong = with_bad(TWO, 1.0, frame=frame), with_bad(TWO, bad, frame=frame)
     column = "pay" if frame else "1"
     with pytest.raises(InputError, match=f"test has {what} in column {column}: fill it in"):
-        potential(model, test=wrong, path=path)
-    U = potential(model, test=good, path=path)
+        potential(model, test=wrong, retrain=path)
+    U = potential(model, test=good, retrain=path)
     U.check(good, name="database")
     with pytest.raises(InputError, match=f"database has {what} in column {column}: "):
         U.check(wrong, name="database")
@@ -597,7 +597,7 @@ def test_a_missing_category_is_refused_or_accepted_as_the_model_says(path):
     gaps = data.X.assign(kind=data.X["kind"].where(data.X["kind"] != "mid"))
     assert gaps["kind"].isna().any()
     with pytest.raises(InputError, match="test has NaN in column kind"):
-        potential(KNeighborsClassifier(), test=Points(gaps, data.y), path=path)
+        potential(KNeighborsClassifier(), test=Points(gaps, data.y), retrain=path)
     boosting = HistGradientBoostingClassifier(
         max_iter=2, min_samples_leaf=2, categorical_features="from_dtype"
     )
@@ -650,7 +650,7 @@ def test_points_must_have_labels_that_fit_the_task():
 @PATHS
 def test_check_points_looks_into_bundles_and_leaves_plain_functions_alone(path):
     wrong = with_bad(TWO, np.nan, frame=False)
-    U = potential(GaussianNB(), test=TWO, path=path)
+    U = potential(GaussianNB(), test=TWO, retrain=path)
     check_points(U, TWO, name="Z")
     check_points(U, Bundles(TWO, TWO.y), name="Z")
     for points in (wrong, Bundles(wrong, wrong.y)):

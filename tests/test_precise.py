@@ -118,7 +118,7 @@ def check(X, y, *, k, C=1.0, sets=5, n_points=4):
         S, Z = ds.Points(X[i], y[i]), ds.Points(X[j], y[j])
         with_z = [truth((S + z).X, (S + z).y, C, test[0]) for z in Z]
         for metric, tolerance in (("accuracy", 0.0), ("brier", CLOSE)):
-            U = ds.potential(LogisticRegression(C=C), test=test, metric=metric, path="fast")
+            U = ds.potential(LogisticRegression(C=C), test=test, metric=metric, retrain="never")
             worth, gains = U(S), ds.marginals(U, S, Z)
             assert abs(worth - score(metric, truth(X[i], y[i], C, test[0]), test[1])) <= tolerance
             expected = [score(metric, F, test[1]) for F in with_z]
@@ -201,7 +201,9 @@ def test_fits_in_long_double_are_those_of_the_fast_path(
     Z = ds.Points(X[30:], y[30:])
     Z = Z.take(Z.y == 1) if lacking else Z
     for metric in ("accuracy", "roc_auc", "brier"):
-        U = ds.potential(LogisticRegression(**parameters), test=(T, u), metric=metric, path="fast")
+        U = ds.potential(
+            LogisticRegression(**parameters), test=(T, u), metric=metric, retrain="never"
+        )
         expected = U.marginals(S, Z)
         assert metric != "brier" or np.abs(expected).max() > 0.0
         with monkeypatch.context() as patch:
@@ -228,7 +230,7 @@ def test_steps_that_are_not_sure_are_fitted_alone(classes, metric, monkeypatch):
     X, y = noisy(100, classes=classes)
     S, Z = ds.Points(X[:30], y[:30]), ds.Points(X[30:38], y[30:38])
     test = (X[50:], y[50:])
-    U = ds.potential(LogisticRegression(C=100.0), test=test, metric=metric, path="fast")
+    U = ds.potential(LogisticRegression(C=100.0), test=test, metric=metric, retrain="never")
     alone = [U(S + z) - U(S) for z in Z]
     monkeypatch.setattr(passes, "_PASSES", 0)
     np.testing.assert_allclose(U.marginals(S, Z), alone, rtol=0.0, atol=1e-15)
@@ -238,7 +240,7 @@ def test_steps_that_are_not_sure_are_fitted_alone(classes, metric, monkeypatch):
 def test_an_optimum_that_is_not_certain_is_an_error_and_not_refitted(classes, monkeypatch):
     X, y = noisy(80, 1e6, classes=classes)
     monkeypatch.setattr(precise, "SURE", 0.0)
-    U = ds.potential(LogisticRegression(C=1e4), test=(X[40:], y[40:]), path="fast")
+    U = ds.potential(LogisticRegression(C=1e4), test=(X[40:], y[40:]), retrain="never")
     S, Z = ds.Points(X[:8], y[:8]), ds.Points(X[8:10], y[8:10])
     assert len(np.unique(S.y)) == classes
     for ask in (lambda: U(S), lambda: U.marginals(S, Z)):

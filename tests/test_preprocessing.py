@@ -88,13 +88,13 @@ def _by_hand(step, part):
 def test_once_equals_transforming_by_hand(steps, model):
     make, step = STEPS[steps]
     database, test, points = make(40), make(30, seed=1), make(6, seed=2)
-    options = {"m": 12, "draws": 4, "stratified": True, "anchor": True}
+    options = {"m": 12, "stop": 4, "sampling": ds.Sampling(balanced=True, control_variates=True)}
     found = ds.value(
         database,
         model=make_pipeline(step, model),
         test=test,
         points=points,
-        preprocess="once",
+        fitting=ds.Fitting(preprocess="once"),
         **options,
     )
     database, test, points = by_hand(step, database, test, points)
@@ -106,12 +106,12 @@ def test_once_equals_transforming_by_hand(steps, model):
 def test_once_with_bundles_and_the_database_itself():
     database, test = skewed(30), skewed(20, seed=1)
     for extra in ({}, {"groups": np.arange(30) // 5}):
-        options = {"m": 8, "draws": 4, **extra}
+        options = {"m": 8, "stop": 4, **extra}
         found = ds.value(
             database,
             model=make_pipeline(StandardScaler(), GaussianNB()),
             test=test,
-            preprocess="once",
+            fitting=ds.Fitting(preprocess="once"),
             **options,
         )
         B, T = by_hand(StandardScaler(), database, test)
@@ -121,9 +121,11 @@ def test_once_with_bundles_and_the_database_itself():
 
 def test_once_for_regression():
     database, test = (ds.Points(p.X, p.X[:, 1] * 1.5) for p in (skewed(40), skewed(30, seed=1)))
-    options = {"m": 12, "draws": 4}
+    options = {"m": 12, "stop": 4}
     model = make_pipeline(StandardScaler(), Ridge())
-    found = ds.value(database, model=model, test=test, preprocess="once", **options)
+    found = ds.value(
+        database, model=model, test=test, fitting=ds.Fitting(preprocess="once"), **options
+    )
     B, T = by_hand(StandardScaler(), database, test)
     expected = ds.value(B, model=Ridge(), test=T, **options)
     assert found.values.tolist() == expected.values.tolist()
@@ -182,10 +184,10 @@ def test_each_fits_within_every_set_and_says_so():
 @pytest.mark.parametrize(
     "options",
     [
-        {"estimator": make_pipeline(StandardScaler(), SVC())},
-        {"estimator": make_pipeline(StandardScaler(), GaussianNB()), "path": "refit"},
-        {"estimator": GaussianNB(), "preprocess": "once"},
-        {"estimator": make_pipeline("passthrough", SVC())},
+        {"model": make_pipeline(StandardScaler(), SVC())},
+        {"model": make_pipeline(StandardScaler(), GaussianNB()), "retrain": "always"},
+        {"model": GaussianNB(), "preprocess": "once"},
+        {"model": make_pipeline("passthrough", SVC())},
     ],
     ids=str,
 )
@@ -195,24 +197,33 @@ def test_no_notice_where_there_is_nothing_to_gain(options):
         ds.potential(test=skewed(20), **options)
 
 
+ONCE = ds.Fitting(preprocess="once")
+
+
 def scaled(**options):
     options = {"model": make_pipeline(StandardScaler(), GaussianNB()), **options}
-    return ds.value(skewed(30), test=skewed(20, seed=1), m=5, draws=2, **options)
+    return ds.value(skewed(30), test=skewed(20, seed=1), m=5, stop=2, **options)
 
 
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"preprocess": "twice"}, "preprocess = 'twice': it is 'each' or 'once'"),
-        ({"path": "fast"}, "path = 'fast' is not possible: StandardScaler would be fitted within"),
         (
-            {"model": make_pipeline(SelectKBest(k=-1), GaussianNB()), "preprocess": "once"},
+            {"fitting": ds.Fitting(preprocess="twice")},
+            "preprocess = 'twice': it is 'each' or 'once'",
+        ),
+        (
+            {"fitting": ds.Fitting(retrain="never")},
+            "retrain = 'never' is not possible: StandardScaler would be fitted within",
+        ),
+        (
+            {"model": make_pipeline(SelectKBest(k=-1), GaussianNB()), "fitting": ONCE},
             "SelectKBest cannot be fitted on the database",
         ),
         (
             {
                 "model": make_pipeline(FunctionTransformer(lambda X: X.astype(str)), GaussianNB()),
-                "preprocess": "once",
+                "fitting": ONCE,
                 "points": (np.zeros((2, 3)), [0, 1]),
             },
             None,
@@ -222,7 +233,7 @@ def scaled(**options):
                 "model": make_pipeline(
                     FunctionTransformer(lambda X: np.full(X.shape, "high")), GaussianNB()
                 ),
-                "preprocess": "once",
+                "fitting": ONCE,
             },
             "database: preprocess = 'once' cannot transform it: its steps leave columns that are",
         ),
@@ -231,7 +242,7 @@ def scaled(**options):
                 "model": make_pipeline(
                     FunctionTransformer(lambda X: np.full(X.shape, np.nan)), GaussianNB()
                 ),
-                "preprocess": "once",
+                "fitting": ONCE,
             },
             "test, transformed, has NaN",
         ),
@@ -253,7 +264,7 @@ def test_once_needs_a_database_and_points_that_can_be_transformed():
     with pytest.raises(ds.InputError, match="points: preprocess = 'once' cannot transform it:"):
         ds.value(
             towns[0], model=make_pipeline(OneHotEncoder(sparse_output=False), GaussianNB()),
-            test=towns[1], points=towns[2], preprocess="once", draws=1,
+            test=towns[1], points=towns[2], fitting=ds.Fitting(preprocess="once"), stop=1,
         )  # fmt: skip
 
 
@@ -272,11 +283,11 @@ def test_a_run_is_known_by_where_its_steps_were_fitted(tmp_path):
     other = make_pipeline(StandardScaler(with_mean=False), GaussianNB())
     assert once["preprocess.steps"] != described(other, "once")["preprocess.steps"]
     assert "preprocess" not in described(GaussianNB(), "once")
-    first = scaled(store=tmp_path / "run", preprocess="once")
-    again = scaled(store=tmp_path / "run", preprocess="once")
+    first = scaled(store=tmp_path / "run", fitting=ONCE)
+    again = scaled(store=tmp_path / "run", fitting=ONCE)
     assert first.values.tobytes() == again.values.tobytes()
     with pytest.raises(ds.InputError, match="preprocess was once, is each"):
-        scaled(store=tmp_path / "run", preprocess="each")
+        scaled(store=tmp_path / "run", fitting=ds.Fitting(preprocess="each"))
 
 
 def test_random_steps_are_fitted_the_same_way_again(tmp_path):
@@ -297,7 +308,7 @@ def test_random_steps_are_fitted_the_same_way_again(tmp_path):
 
 
 def test_values_of_new_rows_are_predicted_from_rows_as_they_were():
-    found = scaled(preprocess="once", p=0.7)
+    found = scaled(fitting=ONCE, sampling=ds.Sampling(share=0.7))
     assert len(found) == 30
     new = skewed(4, seed=9)
     assert np.isfinite(found.predict(new.X, new.y).values).all()

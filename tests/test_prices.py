@@ -272,15 +272,19 @@ def test_an_unsure_rate_is_said():
 def test_no_features_and_no_labels_but_those_asked_for(tmp_path):
     from sklearn.naive_bayes import GaussianNB
 
+    from dshapley.api import Request, answer
+
     secret = 0.123454321
     B = labelled(60)
     X, words = B.X.copy(), np.array(["zebra", "quagga"])[B.y]
     X[0] = secret
     Z = ds.Points(X[:6], words[:6], ids=[f"row {i}" for i in range(6)])
-    values = ds.value(
-        X, words, model=GaussianNB(), test=(labelled(40, seed=1).X, words[:40]), points=Z, m=10,
-        draws=20, info={"table": "/home/seller/secret.csv"},
+    request = Request(
+        database=ds.Points(X, words), model=GaussianNB(), points=Z, m=10, stop=20,
+        test=ds.Points(labelled(40, seed=1).X, words[:40]),
+        info={"table": "/home/seller/secret.csv"},
     )  # fmt: skip
+    values = answer(request)
     market.price_list(values, rate=1.0).save(tmp_path / "list")
     text = "".join(
         (tmp_path / "list" / name).read_bytes().decode("latin-1")
@@ -311,7 +315,12 @@ def test_predicted_values_have_prices_too():
     from sklearn.linear_model import LogisticRegression
 
     values = ds.value(
-        labelled(60), model=LogisticRegression(), test=labelled(40, seed=1), m=10, draws=60, p=0.5
+        labelled(60),
+        model=LogisticRegression(),
+        test=labelled(40, seed=1),
+        m=10,
+        stop=60,
+        sampling=ds.Sampling(share=0.5),
     )
     prices = market.price_list(values, rate=1.0)
     assert np.array_equal(prices.at(10)["low"], values.interval()[0])
@@ -322,7 +331,7 @@ def test_predicted_values_have_prices_too():
 def test_bundles_are_priced_as_sets():
     game = MeanGame(np.random.default_rng(0).normal(size=(30, 2)), m=M)
     lots = ds.Bundles(game.database, np.arange(30) // 10)
-    valuation = ds.estimate(ds.run(game.U, ds.Design(game.database, m=M), lots, until=50))
+    valuation = ds.estimate(ds.run(game.U, ds.Design(game.database, m=M), lots, stop=50))
     frame = market.price_list(valuation, rate=2.0).at(M)
     assert frame["rows"].tolist() == [10, 10, 10]
     assert np.array_equal(frame["price"], np.maximum(2 * valuation.values, 0))

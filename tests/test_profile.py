@@ -69,10 +69,10 @@ def test_extrapolation_against_a_run_at_the_larger_size():
     """Mean estimation: marginals are no exact power of k, and the closed form is the judge."""
     database = ds.Points(np.random.default_rng(0).normal(size=(300, 2)))
     U, Z = ds.MeanPotential(database), ds.Points([[0.0, 0.0], [1.0, 1.0], [2.0, -1.0]])
-    design = ds.Design(database, m=50, weights="1/k", stratified=True)
-    larger = extrapolate(ds.estimate(ds.run(U, design, Z, until=3000)), m=150)
+    design = ds.Design(database, m=50, weights="1/k", balanced=True)
+    larger = extrapolate(ds.estimate(ds.run(U, design, Z, stop=3000)), m=150)
     run = ds.estimate(
-        ds.run(U, ds.Design(database, m=150, weights="1/k", stratified=True), Z, until=3000)
+        ds.run(U, ds.Design(database, m=150, weights="1/k", balanced=True), Z, stop=3000)
     )
     assert (np.abs(larger.values - U.value(Z, m=150)) < 3 * larger.stderr).all()
     error = np.hypot(larger.stderr, run.stderr)
@@ -84,11 +84,11 @@ def digits():
     """A run of nearest neighbours at m = 50, and the truth: a longer run at 150."""
     X, y = load_digits(return_X_y=True)
     setting = {
-        "model": KNeighborsClassifier(), "test": (X[300:500], y[300:500]), "weights": "1/k",
-        "points": (X[:100], y[:100]), "stratified": True,
+        "model": KNeighborsClassifier(), "test": (X[300:500], y[300:500]),
+        "points": (X[:100], y[:100]), "sampling": ds.Sampling(weights="1/k", balanced=True),
     }  # fmt: skip
-    run = ds.value(X[:300], y[:300], m=50, draws=800, **setting)
-    direct = ds.value(X[:300], y[:300], m=150, draws=2000, seed=9, **setting)
+    run = ds.value(X[:300], y[:300], m=50, stop=800, **setting)
+    direct = ds.value(X[:300], y[:300], m=150, stop=2000, seed=9, **setting)
     U = ds.potential(setting["model"], test=setting["test"])
     return run, direct, U, ds.Points(X[:300], y[:300])
 
@@ -117,8 +117,8 @@ def test_a_measured_gain_is_that_of_a_run(digits):
     """By efficiency the mean value over the database's points, times m, is the gain."""
     _, _, U, database = digits
     mean, stderr = measured_gain(U, database, 150, draws=40)
-    run = ds.value(database, model=KNeighborsClassifier(), test=U.test, m=150, draws=600,
-                   weights="1/k", stratified=True)  # fmt: skip
+    run = ds.value(database, model=KNeighborsClassifier(), test=U.test, m=150, stop=600,
+                   sampling=ds.Sampling(weights="1/k", balanced=True))  # fmt: skip
     total, error = run.values.mean() * 150, run.error_of_sum()[0] / len(run) * 150
     assert abs(total - mean) < 4 * np.hypot(stderr, error)
     with pytest.raises(ds.InputError, match="needs 2 or more"):
@@ -140,13 +140,20 @@ def test_the_anchor_says_what_points_like_the_databases_are_worth(digits):
     """Points that are all mislabelled: the gain is that of the database, not theirs."""
     _, _, U, database = digits
     wrong = ds.Points(database.X[:40], (database.y[:40] + 1) % 10)
-    setting = {"model": KNeighborsClassifier(), "test": U.test, "weights": "1/k"}
-    run = ds.value(database, points=wrong, m=50, draws=600, anchor=True, **setting)
+    setting = {"model": KNeighborsClassifier(), "test": U.test}
+    run = ds.value(
+        database,
+        points=wrong,
+        m=50,
+        stop=600,
+        sampling=ds.Sampling(weights="1/k", control_variates=True),
+        **setting,
+    )
     assert run.draws.anchor is not None
     plain, known = (
         extrapolate(run, m=100, gain=gain) for gain in (None, measured_gain(U, database, 100))
     )
-    truth = ds.value(database, points=wrong, m=100, draws=1000, seed=9, **setting)
+    truth = ds.value(database, points=wrong, m=100, stop=1000, seed=9, sampling="1/k", **setting)
     off = [abs(larger.values.mean() - truth.values.mean()) for larger in (plain, known)]
     assert off[1] < off[0] / 3
     low, high = known.interval(0.95)

@@ -775,7 +775,7 @@ def test_global_randomness_is_seeded_shared_and_put_back():
 
 def test_global_randomness_is_the_same_in_threads():
     U, design = potential(GlobalNoise(), test=TWO_TEST), Design(TWO, m=10)
-    alone = run(U, design, TWO.take([0, 1]), until=30)
+    alone = run(U, design, TWO.take([0, 1]), stop=30)
     with joblib.parallel_config("threading", n_jobs=4):
-        threads = run(U, design, TWO.take([0, 1]), until=30)
+        threads = run(U, design, TWO.take([0, 1]), stop=30)
     assert threads.marginals.tobytes() == alone.marginals.tobytes()

@@ -37,7 +37,8 @@ def data(kind, n, *, d=40, seed=0):
 def gap(estimator, metric, S, Z, test):
     """The largest difference between the fast path and refitting, in U(S) and all U(S + z)."""
     fast, refit = (
-        ds.potential(estimator, test=test, metric=metric, path=path) for path in ("fast", "refit")
+        ds.potential(estimator, test=test, metric=metric, retrain=path)
+        for path in ("never", "always")
     )
     worth = abs(fast(S) - refit(S))
     return max(worth, np.abs(fast.marginals(S, Z) - refit.marginals(S, Z)).max())
@@ -117,7 +118,7 @@ def test_a_class_that_S_lacks(weights):
 def test_rows_far_off_count_as_fully_wrong():
     B, Z, test = data("numbers", 60), data("numbers", 200, seed=1), data("numbers", 200, seed=2)
     S = B.take(range(41))  # about as many as features: wild predictions
-    U = ds.potential(Ridge(1e-3), test=test, path="fast")
+    U = ds.potential(Ridge(1e-3), test=test, retrain="never")
     worse = ds.potential(Ridge(1e-3), test=test, metric="r2")
     assert gap(Ridge(1e-3), "neg_mse", S, Z, test) < 1e-9
     assert U(S) > 1.0 - (1.0 - worse(S)) / 4.0 + 0.01  # some are clipped
@@ -157,9 +158,9 @@ def test_least_squares_near_the_cutoff_asks_the_solver(small):
 )
 def test_workers_find_the_same_bits(estimator, kind):
     B, test = data(kind, 80, d=6), data(kind, 60, d=6, seed=2)
-    U = ds.potential(estimator, test=test, path="fast")
+    U = ds.potential(estimator, test=test, retrain="never")
     design = ds.Design(B, m=30, seed=3)
-    one, two = (ds.run(U, design, B.take(range(9)), until=6, n_jobs=n) for n in (1, 2))
+    one, two = (ds.run(U, design, B.take(range(9)), stop=6, n_jobs=n) for n in (1, 2))
     np.testing.assert_array_equal(one.marginals, two.marginals)
 
 
@@ -216,7 +217,7 @@ def test_other_parameters_are_refitted(estimator, reason):
         U = ds.potential(estimator, test=test)
     assert U.describe()["path"] == "refit"
     with pytest.raises(ds.InputError, match=reason):
-        ds.potential(estimator, test=test, path="fast")
+        ds.potential(estimator, test=test, retrain="never")
 
 
 def test_known_parameters_are_not_refitted():

@@ -24,7 +24,7 @@ def setup(database, held_out, offered):
 
 @pytest.fixture
 def alone(setup):
-    return ds.run(*setup, until=25, n_jobs=1)
+    return ds.run(*setup, stop=25, n_jobs=1)
 
 
 def same(a, b):
@@ -43,25 +43,25 @@ def test_a_run_is_its_draws(setup, alone):
 
 @pytest.mark.parametrize("n_jobs", [2, 3])
 def test_workers_change_nothing(setup, alone, n_jobs):
-    assert same(ds.run(*setup, until=25, n_jobs=n_jobs), alone)
+    assert same(ds.run(*setup, stop=25, n_jobs=n_jobs), alone)
 
 
 @pytest.mark.parametrize("backend", ["threading", "multiprocessing"])
 def test_other_backends_change_nothing(setup, alone, backend):
     """Those that stream results and those that, like ray's, only return lists."""
     with joblib.parallel_config(backend, n_jobs=2):
-        assert same(ds.run(*setup, until=25), alone)
+        assert same(ds.run(*setup, stop=25), alone)
 
 
 def test_chunks_change_nothing(tmp_path, setup, alone):
     for until in (1, 2, 9, 25):
-        draws = ds.run(*setup, until=until, store=tmp_path / "run", n_jobs=1 + until % 2)
+        draws = ds.run(*setup, stop=until, store=tmp_path / "run", n_jobs=1 + until % 2)
     assert same(draws, alone)
 
 
 def test_a_rule_stops_at_the_same_draw_for_any_workers(setup):
     rule = Precision(0.1, at_least=20)
-    one, two = (ds.run(*setup, until=rule, n_jobs=n) for n in (1, 2))
+    one, two = (ds.run(*setup, stop=rule, n_jobs=n) for n in (1, 2))
     assert 20 < len(one) < 500
     assert rule(one, 0.0)
     assert not rule(one.first(len(one) - 10), 0.0)
@@ -75,20 +75,20 @@ def test_a_rule_that_never_stops_ends_at_its_limit(setup):
         def __call__(self, draws, seconds):
             return False
 
-    assert len(ds.run(*setup, until=Never())) == 3
-    assert len(ds.run(*setup, until=np.int64(3))) == 3
+    assert len(ds.run(*setup, stop=Never())) == 3
+    assert len(ds.run(*setup, stop=np.int64(3))) == 3
 
 
 def test_random_learners_are_the_same_for_any_workers(database, held_out, offered):
     U = ds.potential(RandomForestClassifier(5), test=held_out)
     design = ds.Design(database, m=10)
-    assert same(*(ds.run(U, design, offered, until=8, n_jobs=n) for n in (1, 2)))
+    assert same(*(ds.run(U, design, offered, stop=8, n_jobs=n) for n in (1, 2)))
 
 
 def test_plain_functions_travel_to_workers(setup):
     _, design, Z = setup
     scale = 3.0
-    one, two = (ds.run(lambda S: scale * len(S), design, Z, until=6, n_jobs=n) for n in (1, 2))
+    one, two = (ds.run(lambda S: scale * len(S), design, Z, stop=6, n_jobs=n) for n in (1, 2))
     assert same(one, two)
     assert (one.marginals == 3).all()
 
@@ -97,8 +97,8 @@ def test_bundles(setup):
     """A bundle's marginal is U(S + all its rows) - U(S); a bundle of one row is that row."""
     U, design, Z = setup
     bundles = ds.Bundles(Z, ["a", "b", "a", "c", "c", "c"])
-    draws = ds.run(U, design, bundles, until=5)
-    rows = ds.run(U, design, Z, until=5)
+    draws = ds.run(U, design, bundles, stop=5)
+    rows = ds.run(U, design, Z, stop=5)
     assert draws.ids.tolist() == ["a", "b", "c"]
     assert draws.rows.tolist() == [2, 1, 3]
     assert draws.marginals[:, 1].tolist() == rows.marginals[:, 1].tolist()
@@ -119,17 +119,17 @@ def test_a_failing_draw_is_named_and_finished_draws_are_kept(tmp_path, setup):
         return float(len(S))
 
     with pytest.raises(ds.DrawError, match=rf"draw {bad} of seed 1 .*too many"):
-        ds.run(fragile, design, Z, until=100, store=tmp_path / "run")
-    assert len(ds.load(tmp_path / "run")) == bad
+        ds.run(fragile, design, Z, stop=100, store=tmp_path / "run")
+    assert len(ds.load_run(tmp_path / "run")) == bad
     # Of two workers either may be the first to fail.
     with pytest.raises(ds.DrawError, match=r"draw \d+ of seed 1 .*too many"):
-        ds.run(fragile, design, Z, until=100, n_jobs=2)
+        ds.run(fragile, design, Z, stop=100, n_jobs=2)
 
 
 def test_a_potential_that_is_not_a_number_is_an_error(setup):
     _, design, Z = setup
     with pytest.raises(ds.DrawError, match="nan"):
-        ds.run(lambda S: float("nan") if len(S) else 0.0, design, Z, until=5)
+        ds.run(lambda S: float("nan") if len(S) else 0.0, design, Z, stop=5)
 
 
 def test_interrupt_keeps_finished_draws_and_says_how_to_go_on(tmp_path, setup):
@@ -143,12 +143,12 @@ def test_interrupt_keeps_finished_draws_and_says_how_to_go_on(tmp_path, setup):
         return float(len(S))
 
     with pytest.raises(ds.Interrupted, match="repeat the same command") as stop:
-        ds.run(U, design, Z, until=1000, store=tmp_path / "run")
+        ds.run(U, design, Z, stop=1000, store=tmp_path / "run")
     assert isinstance(stop.value, KeyboardInterrupt)
-    assert len(stop.value.draws) == len(ds.load(tmp_path / "run")) == 8
+    assert len(stop.value.draws) == len(ds.load_run(tmp_path / "run")) == 8
     calls.clear()
     with pytest.raises(ds.Interrupted, match="give store="):
-        ds.run(U, design, Z, until=1000)
+        ds.run(U, design, Z, stop=1000)
 
 
 def test_workers_that_keep_dying_are_an_error_for_people(tmp_path, setup, monkeypatch):
@@ -165,7 +165,7 @@ def test_workers_that_keep_dying_are_an_error_for_people(tmp_path, setup, monkey
         pytest.warns(UserWarning, match="workers were lost"),
         pytest.raises(ds.DrawError, match="the workers failed 3 times in a row"),
     ):
-        ds.run(fatal, design, Z, until=200, store=tmp_path / "run", n_jobs=2)
+        ds.run(fatal, design, Z, stop=200, store=tmp_path / "run", n_jobs=2)
 
 
 def test_a_worker_that_dies_costs_no_draw(tmp_path, setup):
@@ -179,9 +179,9 @@ def test_a_worker_that_dies_costs_no_draw(tmp_path, setup):
         return float(len(S)) ** 0.5
 
     with pytest.warns(UserWarning, match="workers were lost"):
-        survived = ds.run(fragile, design, Z, until=60, n_jobs=2)
+        survived = ds.run(fragile, design, Z, stop=60, n_jobs=2)
     assert once.exists()
-    assert same(survived, ds.run(fragile, design, Z, until=60))
+    assert same(survived, ds.run(fragile, design, Z, stop=60))
 
 
 def test_one_blas_thread_while_draws_run(setup):
@@ -197,7 +197,7 @@ def test_one_blas_thread_while_draws_run(setup):
 
     before = [pool["num_threads"] for pool in threadpoolctl.threadpool_info()]
     with joblib.parallel_config("threading", n_jobs=3):
-        ds.run(U, design, Z, until=20)
+        ds.run(U, design, Z, stop=20)
     assert set(seen) == {1}
     assert [pool["num_threads"] for pool in threadpoolctl.threadpool_info()] == before
 
@@ -211,7 +211,7 @@ def test_progress_tells_draws_reliability_and_time_left(setup, capsys, monkeypat
         time.sleep(0.003)  # so that there is time to tell
         return float(S.y.sum() % 2) / 10.0
 
-    ds.run(U, design, Z, until=60, progress=True)
+    ds.run(U, design, Z, stop=60, progress=True)
     line = capsys.readouterr().err
     assert "/60 draws" in line
     assert "reliability 0." in line
@@ -219,7 +219,7 @@ def test_progress_tells_draws_reliability_and_time_left(setup, capsys, monkeypat
 
 
 def test_no_bar_where_nobody_watches(setup, capsys):
-    ds.run(*setup, until=3)
+    ds.run(*setup, stop=3)
     assert capsys.readouterr().err == ""
 
 
@@ -231,9 +231,9 @@ def test_a_potential_that_cannot_be_identified_runs_but_is_not_stored(tmp_path, 
         with lock:
             return float(len(S))
 
-    assert len(ds.run(U, design, Z, until=3)) == 3
+    assert len(ds.run(U, design, Z, stop=3)) == 3
     with pytest.raises(ds.InputError, match=r"method describe\(\)"):
-        ds.run(U, design, Z, until=3, store=tmp_path / "run")
+        ds.run(U, design, Z, stop=3, store=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
@@ -246,19 +246,19 @@ def test_what_cannot_be_sent_to_workers_is_said_at_once(setup):
             return float(len(S))
 
     with pytest.raises(ds.InputError, match="cannot be sent to other processes"):
-        ds.run(U, design, Z, until=3, n_jobs=2)
+        ds.run(U, design, Z, stop=3, n_jobs=2)
 
 
 def test_marginals_too_large_to_keep_are_an_error(setup):
     _, design, Z = setup
     with pytest.raises(ds.DrawError, match="rescale U"):
-        ds.run(lambda S: 1e39 * len(S), design, Z, until=3)
+        ds.run(lambda S: 1e39 * len(S), design, Z, stop=3)
 
 
 def test_labels_of_another_kind_are_refused(setup):
     U, design, Z = setup
     with pytest.raises(ds.InputError, match="the labels of points are text"):
-        ds.run(U, design, ds.Points(Z.X, Z.y.astype(str)), until=3)
+        ds.run(U, design, ds.Points(Z.X, Z.y.astype(str)), stop=3)
 
 
 def test_points_are_checked_before_anything_runs(setup):
@@ -266,9 +266,9 @@ def test_points_are_checked_before_anything_runs(setup):
     bad = Z.X.copy()
     bad[2, 1] = np.inf
     with pytest.raises(ds.InputError, match="points has infinity in column 1"):
-        ds.run(U, design, ds.Points(bad, Z.y), until=3)
+        ds.run(U, design, ds.Points(bad, Z.y), stop=3)
     with pytest.raises(ds.InputError, match="database has 4 columns but the test set has 3"):
-        ds.run(U, ds.Design(labelled(9, d=4), m=3), Z, until=3)
+        ds.run(U, ds.Design(labelled(9, d=4), m=3), Z, stop=3)
 
 
 @pytest.mark.parametrize(
@@ -285,7 +285,7 @@ def test_a_run_that_will_be_long_says_so_early(setup, monkeypatch, seconds, unti
     )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        ds.run(*setup, until=until)
+        ds.run(*setup, stop=until)
     texts = [str(w.message) for w in caught if "will take about" in str(w.message)]
     assert len(texts) == (says is not None)
     if says:

@@ -67,7 +67,7 @@ def test_scorers_of_probabilities_equal_refitting(model, metric):
     """Not on the hardest data: there probabilities of 0 and 1e-300 differ, as scorers see it."""
     database, test = iris()
     fast, refit = (
-        ds.potential(model, test=test, metric=metric, path=path) for path in ("auto", "refit")
+        ds.potential(model, test=test, metric=metric, retrain=path) for path in ("auto", "always")
     )
     Z = database.take(range(50, 60))
     for n in (15, 30, 50):
@@ -129,8 +129,8 @@ def test_decision_values_of_three_classes_are_refitted_and_that_is_said():
     with pytest.warns(DShapleyWarning, match="top_k_accuracy reads decision values of more"):
         U = ds.potential(LogisticRegression(), test=test, metric="top_k_accuracy")
     assert isinstance(U.learner, Refit)
-    with pytest.raises(ds.InputError, match="path = 'fast' is not possible: top_k_accuracy"):
-        ds.potential(LogisticRegression(), test=test, metric="top_k_accuracy", path="fast")
+    with pytest.raises(ds.InputError, match="retrain = 'never' is not possible: top_k_accuracy"):
+        ds.potential(LogisticRegression(), test=test, metric="top_k_accuracy", retrain="never")
     _, two = iris(2)
     U = ds.potential(LogisticRegression(), test=two, metric="average_precision")
     assert isinstance(U.learner, Fast)

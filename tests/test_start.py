@@ -75,7 +75,7 @@ def test_a_signal_keeps_finished_draws_and_ends_the_workers(tmp_path, table, num
     _, errors = process.communicate(timeout=60)
     assert process.returncode == code
     assert "Traceback" not in errors
-    assert re.search(rf"\b{len(ds.load(out))} draws? (is|are) kept", errors)
+    assert re.search(rf"\b{len(ds.load_run(out))} draws? (is|are) kept", errors)
     assert len(children) >= 2
     assert not still_running(children)
 
@@ -125,7 +125,7 @@ def test_closed_streams(tmp_path, table, closed, jobs):
     shut = " ".join(f"{n}>&-" if n != "0" else "0<&-" for n in closed.split())
     found = subprocess.run(["sh", "-c", f'"$@" {shut}', "sh", *args], check=False, timeout=90)
     assert found.returncode == 0
-    assert len(ds.load(out)) == 5
+    assert len(ds.load_run(out)) == 5
 
 
 def test_a_reader_that_goes_does_not_stop_the_work(tmp_path, table):

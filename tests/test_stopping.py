@@ -10,7 +10,7 @@ from dshapley.running.stopping import (
     Seconds,
     Settled,
     Stable,
-    stop_rule,
+    Stop,
 )
 from records import record
 from test_estimation import DEFAULT, KNOWN
@@ -108,7 +108,7 @@ def test_stable_goes_on_while_values_move():
 
 
 def test_any_of():
-    rule = stop_rule(draws=50, precision=0.2, seconds=10)
+    rule = Stop(draws=50, precision=0.2, seconds=10).rule
     assert isinstance(rule, AnyOf)
     assert rule.limit == 50
     assert first_stop(rule, noise(100)) == 50
@@ -117,9 +117,9 @@ def test_any_of():
 
 
 def test_a_run_ends_by_default():
-    assert stop_rule() == AnyOf((Settled(0.95, at_least=100), Seconds(300)))
-    assert stop_rule(draws=3) == FixedDraws(3)
-    assert stop_rule(precision=0.1) == Precision(0.1, confidence=0.95, at_least=100)
+    assert Stop().rule == AnyOf((Settled(0.95, at_least=100), Seconds(300)))
+    assert Stop(draws=3).rule == FixedDraws(3)
+    assert Stop(precision=0.1).rule == Precision(0.1, confidence=0.95, at_least=100)
 
 
 @pytest.mark.parametrize(

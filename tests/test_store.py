@@ -29,8 +29,8 @@ def same(a, b):
 
 
 def test_folder_holds_the_run(tmp_path, setup):
-    draws = ds.run(*setup, until=30, store=tmp_path / "run", info={"note": "first"})
-    loaded = ds.load(tmp_path / "run")
+    draws = ds.run(*setup, stop=30, store=tmp_path / "run", info={"note": "first"})
+    loaded = ds.load_run(tmp_path / "run")
     assert same(draws, loaded)
     assert loaded.weights.tolist() == draws.weights.tolist()
     assert loaded.about["note"] == "first"
@@ -51,13 +51,13 @@ def test_folder_holds_what_the_anchor_needs(tmp_path, setup, stratified, labels)
     U, _, Z = setup
     database = U.database if labels else ds.Points(U.database.X)
     Z = Z if labels else ds.Points(Z.X)
-    design = ds.Design(database, 8, "1/k", 3, stratified, anchor=True)
-    ds.run(U, design, Z, until=50, store=tmp_path / "run")
-    draws = ds.run(U, design, Z, until=150, store=tmp_path / "run")
-    loaded = ds.load(tmp_path / "run")
+    design = ds.Design(database, 8, "1/k", 3, stratified, control_variates=True)
+    ds.run(U, design, Z, stop=50, store=tmp_path / "run")
+    draws = ds.run(U, design, Z, stop=150, store=tmp_path / "run")
+    loaded = ds.load_run(tmp_path / "run")
     assert same(loaded, draws)
-    assert same(draws, ds.run(U, design, Z, until=150))
-    assert loaded.stratified == stratified
+    assert same(draws, ds.run(U, design, Z, stop=150))
+    assert loaded.balanced == stratified
     for name, column in draws.columns().items():
         np.testing.assert_array_equal(loaded.columns()[name], column, err_msg=name)
     a, b = ds.estimate(loaded), ds.estimate(draws)
@@ -68,14 +68,14 @@ def test_folder_holds_what_the_anchor_needs(tmp_path, setup, stratified, labels)
 @pytest.mark.parametrize("number", [1, 2, 3, 5, None, True, "4"])
 def test_a_folder_of_another_format_is_refused(tmp_path, setup, number):
     """Those of earlier versions among them."""
-    ds.run(*setup, until=5, store=tmp_path / "run")
+    ds.run(*setup, stop=5, store=tmp_path / "run")
     path = tmp_path / "run" / "manifest.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "format": number}))
     why = "wrong numbers" if number in (1, 2) and number is not True else "this dshapley reads 4"
     message = rf"has format {number!r}; .*{why}"
     for ask in (
-        lambda: ds.load(tmp_path / "run"),
-        lambda: ds.run(*setup, until=5, store=tmp_path / "run"),
+        lambda: ds.load_run(tmp_path / "run"),
+        lambda: ds.run(*setup, stop=5, store=tmp_path / "run"),
     ):
         with pytest.raises(ds.RunFolderError, match=message):
             ask()
@@ -90,21 +90,21 @@ def test_same_call_computes_nothing(tmp_path, setup):
         return U(S)
 
     # The same name, source and closure: the same potential.
-    first = ds.run(counted, design, Z, until=5, store=tmp_path / "run")
+    first = ds.run(counted, design, Z, stop=5, store=tmp_path / "run")
     n = len(calls)
     calls_before = calls.copy()
     calls.clear()
-    again = ds.run(counted, design, Z, until=5, store=tmp_path / "run")
+    again = ds.run(counted, design, Z, stop=5, store=tmp_path / "run")
     assert n == len(calls_before) == 5 * (len(Z) + 1)
     assert calls == []
     assert same(first, again)
 
 
 def test_more_draws_extend_and_fewer_are_a_prefix(tmp_path, setup):
-    straight = ds.run(*setup, until=40)
-    ds.run(*setup, until=15, store=tmp_path / "run")
-    assert same(ds.run(*setup, until=40, store=tmp_path / "run"), straight)
-    assert same(ds.run(*setup, until=15, store=tmp_path / "run"), straight.first(15))
+    straight = ds.run(*setup, stop=40)
+    ds.run(*setup, stop=15, store=tmp_path / "run")
+    assert same(ds.run(*setup, stop=40, store=tmp_path / "run"), straight)
+    assert same(ds.run(*setup, stop=15, store=tmp_path / "run"), straight.first(15))
 
 
 def test_nothing_is_written_before_the_first_draw(tmp_path, setup):
@@ -114,7 +114,7 @@ def test_nothing_is_written_before_the_first_draw(tmp_path, setup):
         raise ValueError("no such thing")
 
     with pytest.raises(ds.DrawError, match=r"draw 0 of seed 3 .*no such thing"):
-        ds.run(broken, design, Z, until=5, store=tmp_path / "run")
+        ds.run(broken, design, Z, stop=5, store=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
@@ -129,11 +129,11 @@ def test_nothing_is_written_before_the_first_draw(tmp_path, setup):
             "weights was ",
         ),
         (
-            lambda U, d, Z: (U, ds.Design(d.database, 8, "1/k", 3, stratified=True), Z),
+            lambda U, d, Z: (U, ds.Design(d.database, 8, "1/k", 3, balanced=True), Z),
             "sizes was independent, is balanced",
         ),
         (
-            lambda U, d, Z: (U, ds.Design(d.database, 8, "1/k", 3, anchor=True), Z),
+            lambda U, d, Z: (U, ds.Design(d.database, 8, "1/k", 3, control_variates=True), Z),
             "anchor was False, is True",
         ),
         (lambda U, d, Z: (U, ds.Design(d.database.take([0, 1]), 8, "1/k", 3), Z), "database was"),
@@ -143,10 +143,10 @@ def test_nothing_is_written_before_the_first_draw(tmp_path, setup):
     ],
 )
 def test_a_changed_parameter_is_named(tmp_path, setup, change, says):
-    ds.run(*setup, until=5, store=tmp_path / "run")
+    ds.run(*setup, stop=5, store=tmp_path / "run")
     before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
     with pytest.raises(ds.RunFolderError, match=says):
-        ds.run(*change(*setup), until=5, store=tmp_path / "run")
+        ds.run(*change(*setup), stop=5, store=tmp_path / "run")
     assert before == {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
 
 
@@ -155,7 +155,7 @@ def test_a_changed_estimator_parameter_is_named(tmp_path, database, held_out, of
 
     design = ds.Design(database, m=4)
     U = ds.potential(GaussianNB(), test=held_out)
-    ds.run(U, design, offered, until=3, store=tmp_path / "run")
+    ds.run(U, design, offered, stop=3, store=tmp_path / "run")
     for other, says in [
         (ds.potential(GaussianNB(var_smoothing=0.5), test=held_out), "estimator.var_smoothing"),
         (ds.potential(GaussianNB(), test=held_out, metric="f1"), "metric was accuracy, is f1"),
@@ -163,7 +163,7 @@ def test_a_changed_estimator_parameter_is_named(tmp_path, database, held_out, of
         (ds.potential(GaussianNB(), test=held_out.take(range(9))), "test was"),
     ]:
         with pytest.raises(ds.RunFolderError, match=says):
-            ds.run(other, design, offered, until=3, store=tmp_path / "run")
+            ds.run(other, design, offered, stop=3, store=tmp_path / "run")
 
 
 def truncate(path):
@@ -189,63 +189,63 @@ def forge(path):
 
 @pytest.mark.parametrize("damage", [truncate, flip, empty, forge])
 def test_a_damaged_shard_is_named_and_computed_anew(tmp_path, setup, damage):
-    straight = ds.run(*setup, until=30)
+    straight = ds.run(*setup, stop=30)
     folder = tmp_path / "run"
     for n in (10, 20, 30):  # three shards
-        ds.run(*setup, until=n, store=folder)
+        ds.run(*setup, stop=n, store=folder)
     victim = shards(folder)[1]
     damage(victim)
     with pytest.warns(UserWarning, match=f"{victim.name} is damaged"):
-        assert len(ds.load(folder)) == 20
+        assert len(ds.load_run(folder)) == 20
     with pytest.warns(UserWarning, match=f"{victim.name} is damaged"):
-        assert same(ds.run(*setup, until=30, store=folder), straight)
+        assert same(ds.run(*setup, stop=30, store=folder), straight)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert same(ds.load(folder), straight)
+        assert same(ds.load_run(folder), straight)
 
 
 def test_a_foreign_shard_is_named_and_computed_anew(tmp_path, setup):
     U, design, Z = setup
     other = ds.Design(design.database, m=8, weights="1/k", seed=99)
-    ds.run(U, other, Z, until=10, store=tmp_path / "other")
-    ds.run(*setup, until=10, store=tmp_path / "run")
+    ds.run(U, other, Z, stop=10, store=tmp_path / "other")
+    ds.run(*setup, stop=10, store=tmp_path / "run")
     shards(tmp_path / "run")[0].unlink()
     intruder = shards(tmp_path / "other")[0].rename(tmp_path / "run/draws/00000000-00000009.npz")
     with pytest.warns(UserWarning, match=f"{intruder.name} belongs to another run"):
-        draws = ds.run(*setup, until=10, store=tmp_path / "run")
-    assert same(draws, ds.run(*setup, until=10))
+        draws = ds.run(*setup, stop=10, store=tmp_path / "run")
+    assert same(draws, ds.run(*setup, stop=10))
 
 
 def test_the_same_draw_twice_counts_once(tmp_path, setup):
-    ds.run(*setup, until=10, store=tmp_path / "run")
+    ds.run(*setup, stop=10, store=tmp_path / "run")
     shard = shards(tmp_path / "run")[0]
     shard.with_name("00000000-00000099.npz").write_bytes(shard.read_bytes())
-    assert ds.load(tmp_path / "run").t.tolist() == list(range(10))
+    assert ds.load_run(tmp_path / "run").t.tolist() == list(range(10))
 
 
 @pytest.mark.parametrize("damage", [truncate, flip, empty, Path.unlink])
 def test_a_damaged_header_is_mended_by_the_same_call(tmp_path, setup, damage):
-    straight = ds.run(*setup, until=10, store=tmp_path / "run")
+    straight = ds.run(*setup, stop=10, store=tmp_path / "run")
     damage(tmp_path / "run" / "header.npz")
     with pytest.raises(ds.RunFolderError, match=r"header\.npz .*run the same command again"):
-        ds.load(tmp_path / "run")
-    ds.run(*setup, until=10, store=tmp_path / "run")
-    assert same(ds.load(tmp_path / "run"), straight)
+        ds.load_run(tmp_path / "run")
+    ds.run(*setup, stop=10, store=tmp_path / "run")
+    assert same(ds.load_run(tmp_path / "run"), straight)
 
 
 def test_a_header_of_another_run_is_refused(tmp_path, setup):
     U, design, Z = setup
-    ds.run(*setup, until=3, store=tmp_path / "run")
+    ds.run(*setup, stop=3, store=tmp_path / "run")
     uniform = ds.Design(design.database, m=8, seed=3)
-    ds.run(U, uniform, Z, until=3, store=tmp_path / "other")
+    ds.run(U, uniform, Z, stop=3, store=tmp_path / "other")
     (tmp_path / "other" / "header.npz").replace(tmp_path / "run" / "header.npz")
     with pytest.raises(ds.RunFolderError, match="belongs to another run"):
-        ds.load(tmp_path / "run")
+        ds.load_run(tmp_path / "run")
 
 
 def test_any_flipped_bit_is_found(tmp_path, setup):
     """Whatever it makes of the zip file; a bit that nothing depends on may flip unseen."""
-    straight = ds.run(*setup, until=10, store=tmp_path / "run")
+    straight = ds.run(*setup, stop=10, store=tmp_path / "run")
     shard = shards(tmp_path / "run")[0]
     data = shard.read_bytes()
     rng = np.random.default_rng(0)
@@ -257,7 +257,7 @@ def test_any_flipped_bit_is_found(tmp_path, setup):
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             with contextlib.suppress(ds.RunFolderError):  # it was the only shard
-                assert same(ds.load(tmp_path / "run"), straight)
+                assert same(ds.load_run(tmp_path / "run"), straight)
         found += any(shard.name in str(warning.message) for warning in said)
     assert found > 200
 
@@ -271,54 +271,54 @@ def test_two_runs_that_start_on_one_folder_do_not_mix(tmp_path, setup):
     def slow(S):
         if not started:
             started.append(True)
-            ds.run(U, other, Z, until=3, store=tmp_path / "run")
+            ds.run(U, other, Z, stop=3, store=tmp_path / "run")
         return U(S)
 
     with pytest.raises(ds.RunFolderError, match="m was 5, is 8"):
-        ds.run(slow, design, Z, until=3, store=tmp_path / "run")
-    assert ds.load(tmp_path / "run").m == 5
+        ds.run(slow, design, Z, stop=3, store=tmp_path / "run")
+    assert ds.load_run(tmp_path / "run").m == 5
 
 
 def test_numpy_integers_are_integers(tmp_path, setup):
     U, design, Z = setup
     numpy = ds.Design(design.database, np.int64(8), "1/k", np.int64(3))
-    ds.run(U, numpy, Z, until=np.int64(4), store=tmp_path / "run")
-    assert len(ds.run(*setup, until=6, store=tmp_path / "run")) == 6
+    ds.run(U, numpy, Z, stop=np.int64(4), store=tmp_path / "run")
+    assert len(ds.run(*setup, stop=6, store=tmp_path / "run")) == 6
 
 
 def test_a_damaged_manifest_is_refused(tmp_path, setup):
-    ds.run(*setup, until=3, store=tmp_path / "run")
+    ds.run(*setup, stop=3, store=tmp_path / "run")
     (tmp_path / "run" / "manifest.json").write_text("{")
     with pytest.raises(ds.RunFolderError, match=r"manifest\.json is damaged"):
-        ds.run(*setup, until=3, store=tmp_path / "run")
+        ds.run(*setup, stop=3, store=tmp_path / "run")
 
 
 def test_another_version_is_said(tmp_path, setup):
-    ds.run(*setup, until=3, store=tmp_path / "run")
+    ds.run(*setup, stop=3, store=tmp_path / "run")
     path = tmp_path / "run" / "manifest.json"
     manifest = json.loads(path.read_text())
     manifest["versions"]["numpy"] = "0.0.1"
     path.write_text(json.dumps(manifest))
     with pytest.warns(UserWarning, match=r"numpy 0\.0\.1"):
-        ds.run(*setup, until=3, store=tmp_path / "run")
+        ds.run(*setup, stop=3, store=tmp_path / "run")
 
 
 def test_folders_that_are_no_runs(tmp_path, setup):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.txt").write_text("precious")
     with pytest.raises(ds.RunFolderError, match="not empty and holds no run"):
-        ds.run(*setup, until=3, store=tmp_path / "full")
+        ds.run(*setup, stop=3, store=tmp_path / "full")
     with pytest.raises(ds.RunFolderError, match="is a file"):
-        ds.run(*setup, until=3, store=tmp_path / "full" / "thesis.txt")
+        ds.run(*setup, stop=3, store=tmp_path / "full" / "thesis.txt")
     with pytest.raises(ds.RunFolderError, match="holds no run"):
-        ds.load(tmp_path)
+        ds.load_run(tmp_path)
 
 
 def test_an_unwritable_folder(tmp_path, setup, monkeypatch):
     # Root may write anywhere, so the permission is taken away where it is asked for.
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     with pytest.raises(ds.RunFolderError, match="cannot be written"):
-        ds.run(*setup, until=3, store=tmp_path / "run")
+        ds.run(*setup, stop=3, store=tmp_path / "run")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -338,7 +338,7 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path):
 
 def test_no_pickle_in_a_run_folder(tmp_path, setup):
     """Opening somebody's run must not run their code."""
-    ds.run(*setup, until=3, store=tmp_path / "run")
+    ds.run(*setup, stop=3, store=tmp_path / "run")
     for path in (tmp_path / "run").rglob("*.npz"):
         with np.load(path, allow_pickle=False) as file:
             assert all(file[name].dtype != object for name in file)
@@ -347,17 +347,17 @@ def test_no_pickle_in_a_run_folder(tmp_path, setup):
 def test_ids_of_any_kind_survive(tmp_path, setup):
     U, design, Z = setup
     named = ds.Points(Z.X, Z.y, ids=["ann", "bob", "çelik", "d", "e", "f"])
-    ds.run(U, design, named, until=3, store=tmp_path / "run")
-    assert ds.load(tmp_path / "run").ids.tolist() == named.ids.tolist()
+    ds.run(U, design, named, stop=3, store=tmp_path / "run")
+    assert ds.load_run(tmp_path / "run").ids.tolist() == named.ids.tolist()
 
 
 def test_other_names_are_another_run(tmp_path, database):
     U, design = ds.MeanPotential(database), ds.Design(database, m=5)
     named = [ds.Points(database.X, database.y, ids=[f"{x}{i}" for i in range(60)]) for x in "ab"]
-    ds.run(U, design, named[0], until=3, store=tmp_path)
+    ds.run(U, design, named[0], stop=3, store=tmp_path)
     with pytest.raises(ds.RunFolderError, match="ids was"):
-        ds.run(U, design, named[1], until=3, store=tmp_path)
-    assert ds.load(tmp_path).ids[0] == "a0"
+        ds.run(U, design, named[1], stop=3, store=tmp_path)
+    assert ds.load_run(tmp_path).ids[0] == "a0"
 
 
 def test_stale_temporary_files_are_swept_and_those_in_use_are_not(tmp_path, setup):
@@ -369,7 +369,7 @@ def test_stale_temporary_files_are_swept_and_those_in_use_are_not(tmp_path, setu
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     run = tmp_path / "run"
-    ds.run(*setup, until=5, store=run)
+    ds.run(*setup, stop=5, store=run)
     here, other = _machine(), "0" * 8
     stale = [run / f".manifest.json.{here}.{ended.pid}.abcd1234.tmp",
              run / "draws" / f".0-4.npz.{here}.{ended.pid}.abcd1234.tmp",
@@ -380,6 +380,6 @@ def test_stale_temporary_files_are_swept_and_those_in_use_are_not(tmp_path, setu
     for path in (*stale, *in_use):
         path.touch()
     os.utime(stale[2], (0, 0))
-    ds.run(*setup, until=6, store=run)
+    ds.run(*setup, stop=6, store=run)
     assert not any(path.exists() for path in stale)
     assert all(path.exists() for path in in_use)

@@ -105,9 +105,9 @@ def test_killed_at_each_write_and_resumed(tmp_path, nth, when):
     assert subprocess.run(code, check=False).returncode == -signal.SIGKILL
     database = ds.Points(np.arange(12.0).reshape(6, 2))
     setup = ds.MeanPotential(database), ds.Design(database, m=4), database
-    resumed = ds.run(*setup, until=5, store=tmp_path / "run")
-    assert resumed.marginals.tobytes() == ds.run(*setup, until=5).marginals.tobytes()
-    assert len(ds.load(tmp_path / "run")) == 5
+    resumed = ds.run(*setup, stop=5, store=tmp_path / "run")
+    assert resumed.marginals.tobytes() == ds.run(*setup, stop=5).marginals.tobytes()
+    assert len(ds.load_run(tmp_path / "run")) == 5
 
 
 class KillOneWorker:
@@ -132,9 +132,9 @@ def test_dask_workers_give_the_same_bits_and_one_may_die(tmp_path):
     distributed = pytest.importorskip("dask.distributed")
     import joblib
 
-    U = ds.potential(LogisticRegression(), test=labelled(200, seed=1), path="refit")
+    U = ds.potential(LogisticRegression(), test=labelled(200, seed=1), retrain="always")
     design, Z = ds.Design(labelled(80), m=30, seed=2), labelled(10, seed=3)
-    alone = ds.run(U, design, Z, until=40)
+    alone = ds.run(U, design, Z, stop=40)
     with (
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
@@ -143,9 +143,9 @@ def test_dask_workers_give_the_same_bits_and_one_may_die(tmp_path):
         joblib.parallel_config("dask"),
     ):
         assert len(set(client.run(os.getpid).values()) | {os.getpid()}) == 3
-        over_dask = ds.run(U, design, Z, until=40)
+        over_dask = ds.run(U, design, Z, stop=40)
         rule = KillOneWorker(client, 40)
-        survived = ds.run(U, design, Z, until=rule, store=tmp_path / "run")
+        survived = ds.run(U, design, Z, stop=rule, store=tmp_path / "run")
         assert rule.victim is not None
         assert rule.victim not in client.run(os.getpid).values()
     assert over_dask.marginals.tobytes() == alone.marginals.tobytes()

@@ -13,7 +13,7 @@ import pytest
 import dshapley as ds
 from dshapley.data.datasets import adult_sample
 from dshapley.data.encoding import NEAR_UNIQUE, plain_columns
-from dshapley.data.tables import prepare, read_table, task_of
+from dshapley.data.tables import check_distinct, prepare, read_table, task_of
 from dshapley.learners.by_name import MODELS, model_from_name
 
 DAMAGED = int(os.environ.get("DSHAPLEY_FUZZ", "60"))
@@ -197,7 +197,7 @@ def test_rows_set_aside_for_testing_are_said():
     made = prepare(table, target="y", task="classification", test_size=0.2)
     assert made.notices[-1].startswith("10 rows are set aside to test models on and get no value")
     assert len(made.test) == 10
-    for other in ({}, {"points": table, "test_size": 0.2}, {"test": table, "test_size": 0.2}):
+    for other in ({}, {"points": table, "test_size": 0.2}, {"test": table}):
         made = prepare(table, target="y", task="classification", **other)
         assert not any("set aside" in text for text in made.notices)
     assert prepare(table, target="y", task="classification").test is None
@@ -761,7 +761,7 @@ def test_named_models_value_points(name, database, held_out, offered):
             test=(held_out.X, y(held_out)),
             points=(offered.X[:2], y(offered)[:2]),
             m=12,
-            draws=2,
+            stop=2,
         )
         assert np.isfinite(found.values).all()
 
@@ -794,3 +794,14 @@ def test_own_models(tmp_path, monkeypatch):
     ]:
         with pytest.raises(ds.InputError, match=says):
             model_from_name(name, "classification")
+
+
+def test_ids_that_name_several_rows_are_refused():
+    check_distinct(np.array(["C1", "C2"]), "customer")
+    with pytest.raises(ds.InputError, match="--id customer: 'C1' names 2 rows; use --group custom"):
+        check_distinct(np.array(["C1", "C2", "C1"]), "customer")
+
+
+def test_a_test_table_and_a_share_are_one_too_many(table):
+    with pytest.raises(ds.InputError, match="--test and --test-size: give one of the two"):
+        prepare(table, target="bought", task="classification", test=table, test_size=0.2)

@@ -159,4 +159,4 @@ def test_labels_that_do_not_repeat_are_refused_in_python():
     X = RNG.normal(size=(N, 2))
     y = [f"note {i}" for i in range(N)]
     with pytest.raises(ds.InputError, match="database: 120 of 120 labels are different"):
-        ds.value(X, y, model="naive_bayes", test=(X, y), draws=1)
+        ds.value(X, y, model="naive_bayes", test=(X, y), stop=1)

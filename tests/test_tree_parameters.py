@@ -99,7 +99,7 @@ def test_what_is_not_supported_is_refitted_and_says_so(estimator, reason):
     assert described["path.reason"].startswith(f"{type(estimator).__name__}: ")
     assert described["path.reason"] in str(caught[0].message)
     with pytest.raises(ds.InputError, match=reason):
-        ds.potential(estimator, test=test, path="fast")
+        ds.potential(estimator, test=test, retrain="never")
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_what_is_not_supported_is_refitted_and_says_so(estimator, reason):
     ids=str,
 )
 def test_what_is_supported_takes_the_fast_path(estimator):
-    U = ds.potential(estimator, test=points_for(estimator, 20, seed=1), path="fast")
+    U = ds.potential(estimator, test=points_for(estimator, 20, seed=1), retrain="never")
     assert isinstance(U.learner, Fast)
     gains = U.marginals(points_for(estimator, 15), points_for(estimator, 3, seed=2))
     assert np.isfinite(gains).all()
@@ -138,7 +138,7 @@ def test_friedmans_criterion_has_the_same_splits():
     S, Z, test = (ds.Points(p.X, p.X[:, 0] ** 2) for p in (labelled(n) for n in (60, 4, 30)))
     model = DecisionTreeRegressor(criterion="friedman_mse", min_samples_leaf=9)
     gains = [
-        ds.potential(model, test=test, path=path).seeded(2).marginals(S, Z)
-        for path in ("fast", "refit")
+        ds.potential(model, test=test, retrain=path).seeded(2).marginals(S, Z)
+        for path in ("never", "always")
     ]
     np.testing.assert_allclose(*gains, rtol=0.0, atol=1e-9)

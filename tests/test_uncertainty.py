@@ -88,7 +88,7 @@ def test_simultaneous_intervals_hold_for_balanced_sizes():
     held = []
     for _ in range(500):
         gains = correlated(rng, 120, 6, 0.5)
-        low, high = ds.estimate(means(gains, stratified=True)).interval(simultaneous=True)
+        low, high = ds.estimate(means(gains, balanced=True)).interval(simultaneous=True)
         held.append(((low <= 0) & (high >= 0)).all())
     assert 0.93 <= np.mean(held) <= 0.97
 

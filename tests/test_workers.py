@@ -146,9 +146,9 @@ def test_nothing_is_stored_under_another_number(tmp_path, database, offered, mon
     monkeypatch.setattr(runs, "results", skipping)
     U, design = ds.MeanPotential(database), ds.Design(database, m=8)
     with pytest.raises(ds.DrawError, match="draw 8 came back where draw 7 was due"):
-        ds.run(U, design, offered, until=20, store=tmp_path / "run")
+        ds.run(U, design, offered, stop=20, store=tmp_path / "run")
     monkeypatch.undo()
-    assert ds.load(tmp_path / "run").t.tolist() == list(range(7))
+    assert ds.load_run(tmp_path / "run").t.tolist() == list(range(7))
 
 
 def test_losses_in_a_row_end_a_run_only_after_a_while(monkeypatch):
@@ -239,12 +239,12 @@ def same(a, b):
 @pytest.mark.real
 @pytest.mark.filterwarnings("ignore:workers were lost")
 def test_all_loky_workers_killed_again_and_again(tmp_path, slow):
-    alone = ds.run(*slow, until=300)
+    alone = ds.run(*slow, stop=300)
     with Killer(worker_processes, 1, 0.3, 2.5) as killer:
-        survived = ds.run(*slow, until=300, store=tmp_path / "run", n_jobs=2)
+        survived = ds.run(*slow, stop=300, store=tmp_path / "run", n_jobs=2)
     assert killer.kills >= 4
     assert same(survived, alone)
-    assert same(ds.load(tmp_path / "run"), alone)
+    assert same(ds.load_run(tmp_path / "run"), alone)
 
 
 @pytest.fixture
@@ -268,16 +268,16 @@ def cluster():
 def test_all_dask_workers_killed_again_and_again(tmp_path, slow, cluster, monkeypatch):
     monkeypatch.setattr(workers, "_CLUSTER_PATIENCE", 10.0)
     with joblib.parallel_config("threading", n_jobs=1):
-        alone = ds.run(*slow, until=300)
+        alone = ds.run(*slow, stop=300)
 
     def of_cluster():
         return [w.pid for nanny in cluster.workers.values() if (w := nanny.process) and w.pid]
 
     with Killer(of_cluster, 2, 0.3, 1.5) as killer:
-        survived = ds.run(*slow, until=300, store=tmp_path / "run")
+        survived = ds.run(*slow, stop=300, store=tmp_path / "run")
     assert killer.kills >= 4
     assert same(survived, alone)
-    assert same(ds.load(tmp_path / "run"), alone)
+    assert same(ds.load_run(tmp_path / "run"), alone)
 
 
 @pytest.mark.real
@@ -293,7 +293,7 @@ def test_a_cluster_without_workers_ends_the_run(slow, cluster, monkeypatch):
         pytest.warns(ds.errors.DShapleyWarning, match="workers were lost"),
         pytest.raises(ds.DrawError, match="the workers failed"),
     ):
-        ds.run(*slow, until=10**6)
+        ds.run(*slow, stop=10**6)
     gone.join()
 
 
@@ -306,7 +306,7 @@ def test_a_scheduler_that_is_gone_ends_the_run(slow, cluster):
     gone = threading.Timer(2.0, lambda: client.close(timeout=5))
     gone.start()
     with pytest.raises(ds.DrawError, match="the connection to the dask scheduler is lost"):
-        ds.run(*slow, until=10**6)
+        ds.run(*slow, stop=10**6)
     gone.join()
 
 
@@ -327,6 +327,6 @@ def test_calls_that_a_cluster_has_forgotten_are_made_again(slow, cluster, monkey
 
     monkeypatch.setattr(Client, "submit", forgetful)
     with pytest.warns(ds.errors.DShapleyWarning, match="has done nothing for 2 seconds"):
-        survived = ds.run(*slow, until=60)
+        survived = ds.run(*slow, stop=60)
     with joblib.parallel_config("threading", n_jobs=1):
-        assert same(survived, ds.run(*slow, until=60))
+        assert same(survived, ds.run(*slow, stop=60))

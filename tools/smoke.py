@@ -128,7 +128,16 @@ def run_steps(smoke: Smoke) -> None:
     smoke.command(*numbers, rows=160, file=f"ages/{values}")
     parquet = ["value", "seller.parquet", *ASKED, *FEW, "--out", "parquet"]
     smoke.command(*parquet, rows=OFFER, file=f"parquet/{values}")
-    precise = ["--weights", "1/k", "--stratified", "--anchor", "--drop", "race", "--drop", "sex"]
+    precise = [
+        "--weights",
+        "1/k",
+        "--balanced",
+        "--control-variates",
+        "--drop",
+        "race",
+        "--drop",
+        "sex",
+    ]
     smoke.command("value", "seller.csv", *ASKED, "--m", "30", "--draws", "20", *precise)
     smoke.command("show", "run", "--m", "40", "--top", "3")
     smoke.command("plan", "seller.csv", *ASKED, "--m", "30", "--draws", "20", "--precision", "0.01")

@@ -6,7 +6,7 @@ Valuation* (2020), with a standard error on every number.
 >>> import dshapley as ds
 >>> design = ds.Design(ds.Points([[-1.0], [0.0], [4.0]]), m=10)
 >>> U = ds.MeanPotential(design.database)
->>> valuation = ds.estimate(ds.run(U, design, design.database, until=2000))
+>>> valuation = ds.estimate(ds.run(U, design, design.database, stop=2000))
 >>> exact = U.value(design.database, m=10)
 >>> bool((abs(valuation.values - exact) < 4 * valuation.stderr).all())
 True
@@ -37,6 +37,7 @@ _NAMES = {
     "DrawError": "errors",
     "Draws": "sampling.draws",
     "FitError": "errors",
+    "Fitting": "api",
     "InputError": "errors",
     "Interrupted": "running.run",
     "MeanPotential": "potentials",
@@ -44,11 +45,13 @@ _NAMES = {
     "Points": "data.points",
     "Potential": "potentials",
     "RunFolderError": "errors",
+    "Sampling": "api",
+    "Stop": "running.stopping",
     "Valuation": "inference.valuation",
     "estimate": "inference.valuation",
     "knn_values": "baselines.exact_neighbours",
     "learner": "learners",
-    "load": "running.run_folder",
+    "load_run": "running.run_folder",
     "marginals": "potentials",
     "potential": "potentials",
     "run": "running.run",

@@ -1,7 +1,7 @@
 """The public names; `__init__.py` loads each when it is first used."""
 
 from . import errors, market, metrics
-from .api import value
+from .api import Fitting, Sampling, value
 from .baselines import curves, data_shapley
 from .baselines.exact_neighbours import knn_values
 from .data import datasets
@@ -14,7 +14,8 @@ from .metrics import Metric
 from .potentials import MeanPotential, Potential, marginals, potential, testing
 from .running import planning, stopping
 from .running.run import Interrupted, run
-from .running.run_folder import load
+from .running.run_folder import load_run
+from .running.stopping import Stop
 from .sampling import sizes
 from .sampling.design import Design
 from .sampling.draws import Draws
@@ -29,6 +30,7 @@ __all__ = [
     "DrawError",
     "Draws",
     "FitError",
+    "Fitting",
     "InputError",
     "Interrupted",
     "MeanPotential",
@@ -36,6 +38,8 @@ __all__ = [
     "Points",
     "Potential",
     "RunFolderError",
+    "Sampling",
+    "Stop",
     "Valuation",
     "bounds",
     "curves",
@@ -45,7 +49,7 @@ __all__ = [
     "estimate",
     "knn_values",
     "learner",
-    "load",
+    "load_run",
     "marginals",
     "market",
     "metrics",

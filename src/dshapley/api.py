@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import reprlib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dshapley.data.folds import set_aside
-from dshapley.data.points import Array, Bundles, Points, as_points, names_of
+from dshapley.data.points import Array, Bundles, Points, as_points, names_of, row_digests
 from dshapley.data.targets import check_repeated, task_of_labels
 from dshapley.errors import InputError, warn
 from dshapley.inference.interpolation import chosen_to_measure
@@ -19,23 +20,102 @@ from dshapley.inference.valuation import Valuation, completed, estimate
 from dshapley.learners import Fast
 from dshapley.learners.by_name import model_from_name
 from dshapley.metrics import Metric
-from dshapley.potentials import ModelPotential, Way, potential
+from dshapley.potentials import ModelPotential, Retrain, potential
 from dshapley.potentials.preprocessing import Preprocess
 from dshapley.running.run import FEWEST_REFERENCES, Interrupted, run
-from dshapley.running.stopping import StopRule, stop_rule
+from dshapley.running.stopping import Stop, StopRule, as_rule
 from dshapley.sampling.crossfitting import MOST_TESTED, CrossFitted, cross_fitted
 from dshapley.sampling.design import Design
 from dshapley.sampling.draws import Draws
 from dshapley.sampling.sizes import balanced_by_default, by_work
 
-__all__ = ["default_m", "value"]
+__all__ = ["Fitting", "Request", "Sampling", "answer", "default_m", "value"]
 
 _M, _M_DEAR = 1000, 200
 """Data set sizes to value for; the second where a marginal's work grows with the set."""
 _SCORES, _LEAST_MEASURED = 30_000_000, 1000
 """Points times test rows that a draw may score in a second or so; points always measured."""
+_ALIKE_BY_CHANCE = 0.01
+"""Two samples of a table may have so many rows in common without being copies."""
 _FEWEST_CROSSED = 2
 """Draws that value every row, each on all folds but one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """Which sets are drawn, and how many of the points are measured.
+
+    `ds.value(..., sampling="1/k")` is short for `Sampling(weights="1/k")`. The paper's algorithms
+    as it prints them are "algorithm-1" (uniform sizes) and "algorithm-2" (1/k).
+
+    Parameters
+    ----------
+    weights
+        How often each set size is drawn: "auto" (`dshapley.sizes.by_work`), "uniform" or
+        "algorithm-1", "1/k" or "algorithm-2", "k^-a", or an array of m probabilities.
+    balanced, control_variates
+        Smaller errors from the same number of draws (docs/precision.md). By default both are used
+        with weights="auto", and neither with any other weights.
+    share
+        Measure each point with this probability only, and predict the others (Fast-D-Shapley,
+        Algorithm 2). The result says which, and how well held-out points were predicted. By default
+        1, or less where the points are too many to measure in minutes (a warning says so).
+
+    Examples
+    --------
+    >>> Sampling(weights="k^-0.5", share=0.1).balanced is None
+    True
+    """
+
+    weights: Any = "auto"
+    balanced: bool | None = None
+    control_variates: bool | None = None
+    share: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fitting:
+    """How models are trained on the sets: see `dshapley.potential`.
+
+    Parameters
+    ----------
+    retrain
+        "never": marginals without retraining, exactly, or an error where that is not possible.
+        "always": train a model for every marginal. "auto": retrain only where it must be.
+    min_rows
+        Smaller sets are not fitted: they get the constant predictor of their own labels.
+    preprocess
+        For a scikit-learn Pipeline: "each" fits its first steps within every set, "once" fits them
+        on the database with its labels, as if all tables had been transformed by hand. "once"
+        keeps the final estimator from being retrained (docs/decisions/0014-preprocessing.md).
+    empty
+        U(empty), if not the score of a constant predictor.
+    """
+
+    retrain: Retrain = "auto"
+    min_rows: int = 1
+    preprocess: Preprocess = "each"
+    empty: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What `value` is asked, and for a run folder where the data came from."""
+
+    database: Points
+    model: Any
+    test: Any = "cross"
+    points: Points | None = None
+    groups: Any = None
+    metric: str | Metric | Callable[[Array, Array], float] | None = None
+    m: int | None = None
+    sampling: Sampling = Sampling()
+    stop: StopRule | Stop | int | None = None
+    fitting: Fitting = Fitting()
+    seed: int = 0
+    store: str | Path | None = None
+    n_jobs: int | None = None
+    info: Mapping[str, Any] = field(default_factory=dict)
 
 
 def value(
@@ -47,26 +127,15 @@ def value(
     points: Points | tuple[Any, Any] | None = None,
     groups: Any = None,
     metric: str | Metric | Callable[[Array, Array], float] | None = None,
-    empty: float | None = None,
-    min_rows: int = 1,
-    path: Way = "auto",
-    preprocess: Preprocess = "each",
     m: int | None = None,
-    weights: Any = "auto",
-    stratified: bool | None = None,
-    anchor: bool | None = None,
-    p: float | None = None,
-    draws: int | None = None,
-    precision: float | None = None,
-    seconds: float | None = None,
-    until: StopRule | None = None,
+    sampling: Sampling | str | None = None,
+    stop: StopRule | Stop | int | None = None,
+    fitting: Fitting | None = None,
     seed: int = 0,
     store: str | Path | None = None,
     n_jobs: int | None = None,
-    progress: bool | None = None,
-    info: Mapping[str, Any] | None = None,
 ) -> Valuation:
-    """The distributional Shapley value of each point: Algorithm 1, or with weights and p 2.
+    """The distributional Shapley value of each point.
 
     Parameters
     ----------
@@ -74,8 +143,8 @@ def value(
         The database: the sample that stands for the distribution. Also `value(Points, ...)`.
     model
         Any scikit-learn compatible classifier or regressor, or the name of one from
-        `dshapley.models.MODELS`, such as "logistic" or "forest"; "auto" for logistic regression
-        or ridge. Whether it is a classifier then follows from y.
+        `dshapley.learners.by_name.MODELS`, such as "logistic" or "forest"; "auto" for logistic
+        regression or ridge. Whether it is a classifier then follows from y.
     test
         Where models are scored: Points or a pair (X, y); or a share of the database, such as 0.2,
         whose rows are set aside for it and get no value. By default "cross": draws test on each
@@ -86,33 +155,21 @@ def value(
         The points to value; by default those of the database. They need not be in it.
     groups
         One name for each point: points of one name are a bundle, valued as one.
-    metric, empty, min_rows, path
+    metric
         See `dshapley.potential`.
-    preprocess
-        For a scikit-learn Pipeline: "each" fits its first steps within every set, "once" fits them
-        on the database with its labels, as if all tables had been transformed by hand. "once"
-        keeps the fast path of the final estimator (docs/decisions/0014-preprocessing.md).
     m
         The data set size the values are for: about as large as the sets that people train on.
         By default 1,000, or 200 for models that are trained anew for every point, such as forests;
         or the size of the database if that is less.
-    weights
-        How often each set size is drawn: "auto" (`dshapley.sizes.by_work`), "uniform" or
-        "algorithm-1", "1/k" or "algorithm-2", "k^-a", or an array of m probabilities.
-    stratified, anchor
-        Balanced sizes, and control variates: smaller errors from the same number of draws
-        (docs/precision.md). By default both are used with weights="auto", and neither with any
-        other, which then is the algorithm as the paper prints it.
-    p
-        Measure each point with this probability only, and predict the others (Fast-D-Shapley,
-        Algorithm 2). The result says which, and how well held-out points were predicted. By default
-        1, or less where the points are too many to measure in minutes (a warning says so).
-    draws, precision, seconds, until
-        When to stop: after so many draws, when every value is known to within +-precision (with
-        95 % confidence, all at once: `dshapley.stopping.Precision`), after so much time, or by a
-        rule of yours; whichever comes first. By default when the order of the values is settled
-        (`dshapley.stopping.Settled`), after five minutes at the latest.
-    seed, store, n_jobs, progress, info
+    sampling
+        Which sets are drawn: a `Sampling`, or its weights by name, such as "algorithm-1".
+    stop
+        A number of draws, a `Stop`, or a rule of yours (`dshapley.stopping`). By default when the
+        order of the values is settled (`dshapley.stopping.Settled`), after five minutes at the
+        latest.
+    fitting
+        How models are trained: a `Fitting`.
+    seed, store, n_jobs
         See `dshapley.run`.
 
     Examples
@@ -121,7 +178,7 @@ def value(
     >>> from sklearn.linear_model import LogisticRegression
     >>> X, y = load_iris(return_X_y=True)
     >>> valuation = value(X[::2], y[::2], model=LogisticRegression(max_iter=1000),
-    ...                   test=(X[1::2], y[1::2]), points=(X[:3], y[:3]), m=20, draws=30)
+    ...                   test=(X[1::2], y[1::2]), points=(X[:3], y[:3]), m=20, stop=30)
     >>> valuation.to_frame().columns.tolist()
     ['value', 'stderr', 'k_min', 'k_max']
     >>> len(valuation), valuation.at(m=5).m
@@ -129,70 +186,120 @@ def value(
 
     Every row, without other test rows:
 
-    >>> model = LogisticRegression(max_iter=1000)
-    >>> len(value(X[::2], y[::2], model=model, m=20, draws=30))
+    >>> len(value(X[::2], y[::2], model="logistic", m=20, stop=30))
     75
     """
-    database = as_points(X if isinstance(X, Points) and y is None else (X, y), name="database")
-    if isinstance(model, str):
-        model = _named_model(model, database)
-    if isinstance(test, int | float | np.number) and not isinstance(test, bool):
-        database, test, groups = _set_aside(database, float(test), points, groups, seed)
-    rows = database if points is None else as_points(points, name="points")
-    Z = rows if groups is None else Bundles(rows, groups)
-    crossed = isinstance(test, str) and test == "cross"
-    U = potential(
-        model,
-        test=database if crossed else _test_rows(test),
+    if not isinstance(sampling, Sampling):
+        sampling = Sampling() if sampling is None else Sampling(weights=sampling)
+    request = Request(
+        database=as_points(X if isinstance(X, Points) and y is None else (X, y), name="database"),
+        model=model,
+        test=test,
+        points=None if points is None else as_points(points, name="points"),
+        groups=groups,
         metric=metric,
-        empty=empty,
-        min_rows=min_rows,
-        path=path,
-        preprocess=preprocess,
-        database=database,
+        m=m,
+        sampling=sampling,
+        stop=stop,
+        fitting=fitting or Fitting(),
+        seed=seed,
+        store=store,
+        n_jobs=n_jobs,
     )
-    if until is not None and not (draws is None and precision is None and seconds is None):
-        raise InputError("give either until= or draws=, precision= and seconds=")
-    rule = until if until is not None else stop_rule(
-        draws=draws, precision=precision, seconds=seconds
-    )  # fmt: skip
-    if crossed and (getattr(rule, "limit", None) or _FEWEST_CROSSED) < _FEWEST_CROSSED:
+    return answer(request)
+
+
+def answer(asked: Request) -> Valuation:
+    """The values that a request asks for."""
+    if isinstance(asked.test, int | float | np.number) and not isinstance(asked.test, bool):
+        asked = _set_aside(asked)
+    rows = asked.database if asked.points is None else asked.points
+    Z = rows if asked.groups is None else Bundles(rows, asked.groups)
+    crossed = isinstance(asked.test, str) and asked.test == "cross"
+    U = _potential(asked, crossed=crossed)
+    rule = as_rule(asked.stop)
+    limit = getattr(rule, "limit", None)
+    if crossed and limit is not None and limit < _FEWEST_CROSSED:
         raise InputError(
-            f"draws = {draws}: cross-fitting takes at least {_FEWEST_CROSSED} draws, since each "
+            f"draws = {limit}: cross-fitting takes at least {_FEWEST_CROSSED} draws, since each "
             "leaves out the rows that it tests on"
         )
-    m = default_m(database, U) if m is None else m
     n_test = min(len(U.test), MOST_TESTED) if crossed else len(U.test)
-    p = _affordable(Z, U, n_test) if p is None else p
-    U.check(database, name="database")
+    share = _affordable(Z, U, n_test) if asked.sampling.share is None else asked.sampling.share
+    U.check(asked.database, name="database")
+    if not crossed:
+        _warn_of_tested(rows, U.test)
     if U.classification:
-        _check_classes(database, None if crossed else U.test, rows)
-    measured = np.ones(len(Z), dtype=bool) if p == 1 else chosen_to_measure(Z, p, seed)
-    Z_p = rows.take(measured) if p != 1 else Z
-    asked = cross_fitted(U, Z_p, seed=seed) if crossed else U
-    balanced = balanced_by_default(weights)
-    design = Design(
-        database,
-        m=m,
-        weights=by_work(m, U.work(np.arange(1.0, m + 1))) if balanced else weights,
-        seed=seed,
-        stratified=balanced if stratified is None else stratified,
-        anchor=balanced and _anchor_is_cheap(database, Z) if anchor is None else anchor,
-        folds=asked.rows if isinstance(asked, CrossFitted) else None,
-    )
+        _check_classes(asked.database, None if crossed else U.test, rows)
+    measured = np.ones(len(Z), dtype=bool)
+    if share != 1:
+        measured = chosen_to_measure(Z, share, asked.seed)
+        Z = rows.take(measured)
+    tested = cross_fitted(U, Z, seed=asked.seed) if crossed else U
+    design = _design(asked, U, Z if share == 1 else rows, tested)
 
-    def answer(record: Draws) -> Valuation:
-        valuation = estimate(record, points=Z_p)
-        return valuation if p == 1 else completed(valuation, rows, measured)
+    def valuation(record: Draws) -> Valuation:
+        found = estimate(record, points=Z)
+        return found if share == 1 else completed(found, rows, measured)
 
     try:
-        record = run(asked, design, Z_p, until=rule, store=store, n_jobs=n_jobs, progress=progress,
-                     info={**(info or {}), "p": p})  # fmt: skip
+        record = run(
+            tested, design, Z, stop=rule, store=asked.store, n_jobs=asked.n_jobs,
+            info={**asked.info, "p": share},
+        )  # fmt: skip
     except Interrupted as stop:
         with contextlib.suppress(InputError):  # too few draws for an answer, which is no error here
-            stop.valuation = answer(stop.draws)
+            stop.valuation = valuation(stop.draws)
         raise
-    return answer(record)
+    return valuation(record)
+
+
+def _warn_of_tested(rows: Points, test: Points) -> None:
+    """Points that are test rows too are worth more than they would be elsewhere."""
+    if rows.columns != test.columns:
+        return  # an error of its own
+    n = int(np.isin(row_digests(rows), row_digests(test)).sum())
+    if n > _ALIKE_BY_CHANCE * len(rows):
+        warn(
+            f"{n:,} of the {len(rows):,} rows to value are test rows too: their values are too "
+            "high, since a model that has seen a row answers it by heart"
+        )
+
+
+def _potential(asked: Request, *, crossed: bool) -> ModelPotential:
+    """How sets are scored; where test rows are left out in turn, on all of the database."""
+    model = asked.model
+    return potential(
+        _named_model(model, asked.database) if isinstance(model, str) else model,
+        test=asked.database if crossed else _test_rows(asked.test),
+        metric=asked.metric,
+        empty=asked.fitting.empty,
+        min_rows=asked.fitting.min_rows,
+        retrain=asked.fitting.retrain,
+        preprocess=asked.fitting.preprocess,
+        database=asked.database,
+    )
+
+
+def _design(
+    asked: Request, U: ModelPotential, Z: Points | Bundles, tested: ModelPotential | CrossFitted
+) -> Design:
+    """How sets are drawn."""
+    database, sampling = asked.database, asked.sampling
+    m = default_m(database, U) if asked.m is None else asked.m
+    auto = balanced_by_default(sampling.weights)
+    variates = sampling.control_variates
+    return Design(
+        database,
+        m=m,
+        weights=by_work(m, U.work(np.arange(1.0, m + 1))) if auto else sampling.weights,
+        seed=asked.seed,
+        balanced=auto if sampling.balanced is None else sampling.balanced,
+        control_variates=auto and _reference_is_cheap(database, Z)
+        if variates is None
+        else variates,
+        folds=tested.rows if isinstance(tested, CrossFitted) else None,
+    )
 
 
 def _test_rows(test: Any) -> Points:
@@ -204,21 +311,21 @@ def _test_rows(test: Any) -> Points:
     return as_points(test, name="test")
 
 
-def _set_aside(
-    database: Points, share: float, points: Any, groups: Any, seed: int
-) -> tuple[Points, Points, Any]:
-    """The database without a share of its rows, these as test rows, the groups that are left."""
+def _set_aside(asked: Request) -> Request:
+    """The same request with a share of the database as test rows, which get no value."""
+    database, share = asked.database, float(asked.test)
     if database.y is None:
         raise InputError("database has no labels: give y")
     stratify = task_of_labels(database.y) == "classification"
-    kept, held_out = set_aside(database.y, share, stratify=stratify, seed=seed)
-    if points is None and groups is not None:
+    kept, held_out = set_aside(database.y, share, stratify=stratify, seed=asked.seed)
+    groups = asked.groups
+    if asked.points is None and groups is not None:
         groups = names_of(groups, name="groups")[kept]
-    return database.take(kept), database.take(held_out), groups
+    return replace(asked, database=database.take(kept), test=database.take(held_out), groups=groups)
 
 
-def _anchor_is_cheap(database: Points, Z: Points | Bundles) -> bool:
-    """Whether the reference sample of the anchor costs at most a tenth of the marginals of Z.
+def _reference_is_cheap(database: Points, Z: Points | Bundles) -> bool:
+    """Whether the reference sample costs at most a tenth of the marginals of Z.
 
     It is free where the database itself is valued.
     """

@@ -94,7 +94,7 @@ def sampled_draws(
         k = np.arange(1, n + 1)
         weights = 1 / np.sqrt(k * (n - k + 1))
         weights = weights / weights.sum()
-    design = Design(players_of(points)[0], n, weights, seed=seed, stratified=True)
+    design = Design(players_of(points)[0], n, weights, seed=seed, balanced=True)
     identity = {
         "method": "Shapley by subsets",
         "seed": seed,
@@ -103,7 +103,7 @@ def sampled_draws(
         "valued": _some(points, np.flatnonzero(valued)).fingerprint(),
         **describe(U),
     }
-    begun = Draws.none(points, weights=design.weights, stratified=True)
+    begun = Draws.none(points, weights=design.weights, balanced=True)
     return gather(
         _Subset(U, points, valued, design),
         widened(begun.points(valued), width_of(U)),

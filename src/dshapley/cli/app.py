@@ -17,6 +17,7 @@ from dshapley.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from dshapley.api import Fitting, Sampling
     from dshapley.inference.valuation import Valuation
 
 __all__ = ["app", "command"]
@@ -55,49 +56,63 @@ def value(
     table: options.Table,
     target: options.Target,
     test: options.Test = None,
-    test_size: options.TestSize = None,
-    points: options.PointsTable = None,
     id_column: options.Id = None,
     group: options.Group = None,
-    drop: options.Drop = None,
-    task: options.TaskName = "auto",
     model: options.Model = "auto",
     metric: options.Metric = None,
     m: options.Size = None,
-    min_rows: options.MinRows = 1,
-    path: options.PathTaken = "auto",
-    preprocess: options.PreprocessIn = "each",
-    draws: Annotated[
-        int | None, typer.Option(max=options.MOST_DRAWS, help="Stop after so many draws.")
-    ] = None,
-    precision: Annotated[
-        float | None,
-        typer.Option(help="Stop when every value is known to within +- this (95 %)."),
-    ] = None,
-    time: Annotated[str | None, typer.Option(help="Stop after so long: 90s, 10m, 2h.")] = None,
-    weights: options.Weights = "auto",
-    stratified: options.Stratified = None,
-    anchor: options.Anchor = None,
-    p: options.Share = None,
-    seed: options.Seed = 0,
+    time: options.Time = None,
+    precision: options.Precision = None,
     jobs: options.Jobs = -1,
-    backend: options.Backend = "loky",
-    scheduler: options.Scheduler = None,
     out: options.Out = None,
     top: options.Top = 10,
+    test_size: options.TestSize = None,
+    points: options.PointsTable = None,
+    drop: options.Drop = None,
+    task: options.TaskName = "auto",
+    min_rows: options.MinRows = 1,
+    retrain: options.RetrainOption = "auto",
+    preprocess: options.PreprocessIn = "each",
+    weights: options.Weights = "auto",
+    balanced: options.Balanced = None,
+    control_variates: options.ControlVariates = None,
+    share: options.Share = None,
+    draws: options.Draws = None,
+    seed: options.Seed = 0,
+    backend: options.Backend = "loky",
+    scheduler: options.Scheduler = None,
 ) -> None:
     """Value the rows of a table: how much does each help a model trained on such data?
 
     Run the same command again to resume an interrupted run.
     """
-    asked = locals()
     with for_people():
         from dshapley.running.run import Interrupted
-        from dshapley.running.stopping import stop_rule
+        from dshapley.running.stopping import Stop
 
         check_top(top)
-        rule = stop_rule(draws=draws, precision=precision, seconds=options.seconds_of(time))
-        question = options.Question.of(asked)
+        rule = Stop(draws=draws, precision=precision, seconds=options.seconds_of(time))
+        question = options.Question(
+            table=table,
+            target=target,
+            test=test,
+            test_size=test_size,
+            points=points,
+            id_column=id_column,
+            group=group,
+            drop=drop or [],
+            task=task,
+            model=model,
+            metric=metric,
+            m=m,
+            fitting=_fitting(min_rows, retrain, preprocess),
+            sampling=_sampling(weights, balanced, control_variates, share),
+            seed=seed,
+            jobs=jobs,
+            backend=backend,
+            scheduler=scheduler,
+            out=out,
+        )
         estimator, prepared = question.prepared(notice)
 
         columns = _MOST_COLUMNS if console().width >= _WIDE else _FEW_COLUMNS
@@ -128,59 +143,88 @@ def plan(
     table: options.Table,
     target: options.Target,
     test: options.Test = None,
-    test_size: options.TestSize = None,
-    points: options.PointsTable = None,
     id_column: options.Id = None,
     group: options.Group = None,
-    drop: options.Drop = None,
-    task: options.TaskName = "auto",
     model: options.Model = "auto",
     metric: options.Metric = None,
     m: options.Size = None,
-    min_rows: options.MinRows = 1,
-    path: options.PathTaken = "auto",
-    preprocess: options.PreprocessIn = "each",
-    draws: Annotated[
-        int | None,
-        typer.Option(max=options.MOST_DRAWS, help="How many draws to plan from; else 50."),
-    ] = None,
     precision: Annotated[
         list[float] | None,
-        typer.Option(help="+- this on every value (95 %); may be repeated."),
+        typer.Option(help="This much on every value (95 %); may be repeated."),
     ] = None,
-    weights: options.Weights = "auto",
-    stratified: options.Stratified = None,
-    anchor: options.Anchor = None,
-    p: options.Share = None,
-    seed: options.Seed = 0,
     jobs: options.Jobs = -1,
+    out: options.Out = None,
+    test_size: options.TestSize = None,
+    points: options.PointsTable = None,
+    drop: options.Drop = None,
+    task: options.TaskName = "auto",
+    min_rows: options.MinRows = 1,
+    retrain: options.RetrainOption = "auto",
+    preprocess: options.PreprocessIn = "each",
+    weights: options.Weights = "auto",
+    balanced: options.Balanced = None,
+    control_variates: options.ControlVariates = None,
+    share: options.Share = None,
+    draws: Annotated[
+        int | None,
+        typer.Option(
+            max=options.MOST_DRAWS,
+            help="How many draws to plan from; else 50.",
+            rich_help_panel=options.RUNNING,
+        ),
+    ] = None,
+    seed: options.Seed = 0,
     backend: options.Backend = "loky",
     scheduler: options.Scheduler = None,
-    out: options.Out = None,
 ) -> None:
     """Say how many draws, and how long, a precision takes: from a few draws.
 
     With --out the draws are kept, and `dshapley value` with the same options continues from them.
     """
-    asked = locals()
     with for_people():
         import joblib
 
         from dshapley.reporting.text import print_plans
         from dshapley.running.planning import plan as planned
-        from dshapley.running.stopping import Precision, stop_rule
+        from dshapley.running.stopping import Precision, Stop
 
         rules = [Precision(within) for within in precision or []]
-        question = options.Question.of(asked)
+        question = options.Question(
+            table=table,
+            target=target,
+            test=test,
+            test_size=test_size,
+            points=points,
+            id_column=id_column,
+            group=group,
+            drop=drop or [],
+            task=task,
+            model=model,
+            metric=metric,
+            m=m,
+            fitting=_fitting(min_rows, retrain, preprocess),
+            sampling=_sampling(weights, balanced, control_variates, share),
+            seed=seed,
+            jobs=jobs,
+            backend=backend,
+            scheduler=scheduler,
+            out=out,
+        )
         estimator, prepared = question.prepared(notice)
         few = draws or _FEW
-        valuation = question.valuation(estimator, prepared, stop_rule(draws=few))
+        valuation = question.valuation(estimator, prepared, Stop(draws=few))
         record = valuation.draws
+        assert record is not None
         wanted = [rule.within for rule in rules] or _worth_asking(valuation)
         with options.workers(backend, scheduler, jobs):
             n_workers = joblib.effective_n_jobs(None)
         plans = [planned(record, within) for within in wanted]
         print_plans(console(), plans, n_draws=len(record), n_workers=n_workers)
+        if record.folds is not None:
+            print(
+                "This is the error of the draws. Without --test, other test rows would change the "
+                "values too, whatever the number of draws; `value` says by how much."
+            )
 
 
 @app.command()
@@ -222,10 +266,10 @@ def show(
     with for_people():
         from dshapley.inference.valuation import estimate
         from dshapley.running.run import METHOD
-        from dshapley.running.run_folder import load
+        from dshapley.running.run_folder import load_run
 
         check_top(top)
-        draws = load(folder)
+        draws = load_run(folder)
         if draws.about["method"] != METHOD:
             raise InputError(
                 f"{folder} holds a run of {draws.about['method']}; show reads {METHOD}"
@@ -350,6 +394,25 @@ def reproduce(
             print("smoke shows that the experiments run; whether a claim holds takes --scale small")
         elif failed:
             raise typer.Exit(1)
+
+
+def _fitting(min_rows: int, retrain: str, preprocess: str) -> Fitting:
+    from dshapley.api import Fitting
+
+    # A wrong word is an error for people, where models are made.
+    return Fitting(
+        min_rows=min_rows, retrain=cast("Any", retrain), preprocess=cast("Any", preprocess)
+    )
+
+
+def _sampling(
+    weights: str, balanced: bool | None, control_variates: bool | None, share: float | None
+) -> Sampling:
+    from dshapley.api import Sampling
+
+    return Sampling(
+        weights=weights, balanced=balanced, control_variates=control_variates, share=share
+    )
 
 
 def _doing(text: str) -> None:

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dshapley.errors import MOST_M, InputError
+
+if TYPE_CHECKING:
+    from dshapley.api import Fitting, Sampling
+    from dshapley.data.tables import Prepared
+    from dshapley.inference.valuation import Valuation
+    from dshapley.running.stopping import Stop, StopRule
 
 __all__ = ["Question", "seconds_of", "workers"]
 
@@ -20,17 +26,25 @@ MOST_DRAWS = 10**9
 MOST_MONEY = 1e15
 """Beyond it, cents are lost in a float."""
 
+DATA, FITTING = "More about the data", "How models are trained"
+SAMPLING, RUNNING = "Which sets are drawn", "How the run goes"
+"""Panels of --help for what is not needed every day."""
+
 Table = Annotated[Path, typer.Argument(help="The database: a .csv, .tsv or .parquet file.")]
 Target = Annotated[str, typer.Option(help="The column to predict.")]
 Test = Annotated[Path | None, typer.Option(help="A table to test models on.")]
 TestSize = Annotated[
     float | None,
     typer.Option(
-        help="A share of the rows to set aside for testing; else each is valued by cross-fitting."
+        help="A share of the rows to set aside for testing; else each is valued by cross-fitting.",
+        rich_help_panel=DATA,
     ),
 ]
 PointsTable = Annotated[
-    Path | None, typer.Option(help="A table of rows to value; else those of the database.")
+    Path | None,
+    typer.Option(
+        help="A table of rows to value; else those of the database.", rich_help_panel=DATA
+    ),
 ]
 Id = Annotated[
     str | None, typer.Option("--id", help="The column that names the rows; else their number.")
@@ -38,9 +52,14 @@ Id = Annotated[
 Group = Annotated[
     str | None, typer.Option(help="Value rows that agree in this column as one bundle.")
 ]
-Drop = Annotated[list[str] | None, typer.Option(help="A column to leave out.")]
+Drop = Annotated[
+    list[str] | None, typer.Option(help="A column to leave out.", rich_help_panel=DATA)
+]
 TaskName = Annotated[
-    str, typer.Option(help="classification or regression; else as the target looks.")
+    str,
+    typer.Option(
+        help="classification or regression; else as the target looks.", rich_help_panel=DATA
+    ),
 ]
 Model = Annotated[
     str,
@@ -64,51 +83,81 @@ Size = Annotated[
 MinRows = Annotated[
     int,
     typer.Option(
-        max=MOST_M, help="Sets of fewer rows are not fitted but get a constant predictor."
+        max=MOST_M,
+        help="Sets of fewer rows are not fitted but get a constant predictor.",
+        rich_help_panel=FITTING,
     ),
 ]
-PathTaken = Annotated[
-    str, typer.Option(help="fast (without retraining), refit, or whichever is possible.")
+RetrainOption = Annotated[
+    str,
+    typer.Option(
+        "--retrain",
+        help="Train a model for every marginal: never, always, or auto: where it must be.",
+        rich_help_panel=FITTING,
+    ),
 ]
 PreprocessIn = Annotated[
     str,
     typer.Option(
         "--preprocess",
         help="For a Pipeline of yours: fit its first steps within each set, or once.",
+        rich_help_panel=FITTING,
     ),
 ]
 Weights = Annotated[
-    str, typer.Option(help="Size weights: auto, uniform (Algorithm 1), 1/k (Algorithm 2) or k^-a.")
-]
-Stratified = Annotated[
-    bool | None,
+    str,
     typer.Option(
-        "--stratified/--independent",
-        help="Balanced set sizes, or independent ones [default: balanced with --weights auto].",
+        help="Size weights: auto, uniform (Algorithm 1), 1/k (Algorithm 2) or k^-a.",
+        rich_help_panel=SAMPLING,
     ),
 ]
-Anchor = Annotated[
+Balanced = Annotated[
     bool | None,
     typer.Option(
-        "--anchor/--no-anchor",
-        help="Control variates, or none [default: with --weights auto].",
+        "--balanced/--independent",
+        help="Balanced set sizes, or independent ones [default: balanced with --weights auto].",
+        rich_help_panel=SAMPLING,
+    ),
+]
+ControlVariates = Annotated[
+    bool | None,
+    typer.Option(
+        "--control-variates/--no-control-variates",
+        help="Correct for what is known of the sets in advance [default: with --weights auto].",
+        rich_help_panel=SAMPLING,
     ),
 ]
 Share = Annotated[
     float | None,
     typer.Option(
-        "--p",
+        "--share",
         help="Measure this share of the rows, predict the others [default: all, if not too many].",
+        rich_help_panel=SAMPLING,
     ),
 ]
-Seed = Annotated[int, typer.Option(max=2**63 - 1, help="The seed of all randomness.")]
+Draws = Annotated[
+    int | None,
+    typer.Option(max=MOST_DRAWS, help="Stop after so many draws.", rich_help_panel=RUNNING),
+]
+Precision = Annotated[
+    float | None,
+    typer.Option(help="Stop when every value is known to within this much (95 %)."),
+]
+Time = Annotated[str | None, typer.Option(help="Stop after so long: 90s, 10m, 2h.")]
+Seed = Annotated[
+    int,
+    typer.Option(max=2**63 - 1, help="The seed of all randomness.", rich_help_panel=RUNNING),
+]
 Jobs = Annotated[int, typer.Option(max=1024, help="Worker processes; -1 for all cores.")]
-Backend = Annotated[str, typer.Option(help="loky (processes), threading or dask.")]
+Backend = Annotated[
+    str, typer.Option(help="loky (processes), threading or dask.", rich_help_panel=RUNNING)
+]
 Scheduler = Annotated[
-    str | None, typer.Option(help="With --backend dask: the scheduler's address.")
+    str | None,
+    typer.Option(help="With --backend dask: the scheduler's address.", rich_help_panel=RUNNING),
 ]
 Out = Annotated[
-    Path | None, typer.Option(help="The run folder: results, and what it takes to go on.")
+    Path | None, typer.Option(help="The run folder: results, and what it takes to resume.")
 ]
 Source = Annotated[
     Path | None,
@@ -117,9 +166,9 @@ Source = Annotated[
 Top = Annotated[int, typer.Option(help="How many rows to show at each end.")]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Question:
-    """What is to be valued, and how: the options by name."""
+    """What is to be valued, and how: the options that `value` and `plan` have in common."""
 
     table: Path
     target: str
@@ -128,33 +177,22 @@ class Question:
     points: Path | None
     id_column: str | None
     group: str | None
-    drop: list[str] | None
+    drop: Sequence[str]
     task: str
     model: str
     metric: str | None
     m: int | None
-    min_rows: int
-    path: str
-    preprocess: str
-    weights: str
-    stratified: bool | None
-    anchor: bool | None
-    p: float | None
+    fitting: Fitting
+    sampling: Sampling
     seed: int
     jobs: int
     backend: str
     scheduler: str | None
     out: Path | None
 
-    @staticmethod
-    def of(options: Mapping[str, Any]) -> Question:
-        """The question that a command's options ask."""
-        names = {part.name for part in fields(Question)}
-        return Question(**{name: value for name, value in options.items() if name in names})
-
-    def prepared(self, notice: Any) -> tuple[Any, Any]:
+    def prepared(self, notice: Callable[[str], None]) -> tuple[Any, Prepared]:
         """The estimator and the data; `notice` is told what was done to these."""
-        from dshapley.data.tables import prepare, read_table, task_of
+        from dshapley.data.tables import check_distinct, prepare, read_table, task_of
         from dshapley.learners.by_name import model_from_name
         from dshapley.learners.refit import is_classifier
 
@@ -170,39 +208,37 @@ class Question:
             points=None if self.points is None else read_table(self.points, text=names),
             id_column=self.id_column,
             group_column=self.group,
-            drop=self.drop or [],
+            drop=self.drop,
             seed=self.seed,
         )
+        if self.id_column is not None and self.group is None:
+            check_distinct(prepared.points.ids, self.id_column)
         for text in prepared.notices:
             notice(text)
         return estimator, prepared
 
-    def valuation(self, estimator: Any, prepared: Any, rule: Any) -> Any:
+    def valuation(self, estimator: Any, prepared: Prepared, stop: StopRule | Stop) -> Valuation:
         """The answer, computed until the rule says stop."""
-        from dshapley.api import value
+        from dshapley.api import Request, answer
         from dshapley.learners.refit import is_classifier
 
+        request = Request(
+            database=prepared.database,
+            model=estimator,
+            test="cross" if prepared.test is None else prepared.test,
+            points=prepared.points,
+            groups=prepared.groups,
+            metric=self.metric,
+            m=self.m,
+            sampling=self.sampling,
+            stop=stop,
+            fitting=self.fitting,
+            seed=self.seed,
+            store=self.out,
+            info=self.info("classification" if is_classifier(estimator) else "regression"),
+        )
         with workers(self.backend, self.scheduler, self.jobs):
-            return value(
-                prepared.database,
-                model=estimator,
-                test="cross" if prepared.test is None else prepared.test,
-                points=prepared.points,
-                groups=prepared.groups,
-                metric=self.metric,
-                min_rows=self.min_rows,
-                path=cast("Any", self.path),  # a wrong one is an error for people
-                preprocess=cast("Any", self.preprocess),
-                m=self.m,
-                weights=self.weights,
-                stratified=self.stratified,
-                anchor=self.anchor,
-                p=self.p,
-                until=rule,
-                seed=self.seed,
-                store=self.out,
-                info=self.info("classification" if is_classifier(estimator) else "regression"),
-            )
+            return answer(request)
 
     def info(self, task: str) -> dict[str, Any]:
         """What a run folder keeps of the question, beside what identifies the run."""
@@ -214,10 +250,10 @@ class Question:
             "points_table": self.points and str(self.points.resolve()),
             "id": self.id_column,
             "group": self.group,
-            "drop": self.drop or [],
+            "drop": list(self.drop),
             "task": task,
             "model": self.model,
-            "weights_as": self.weights,
+            "weights_as": self.sampling.weights,
         }
 
 

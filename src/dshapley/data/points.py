@@ -33,6 +33,7 @@ __all__ = [
     "labels_of",
     "names_of",
     "players_of",
+    "row_digests",
 ]
 
 Array: TypeAlias = NDArray[Any]
@@ -556,3 +557,25 @@ def _digest_array(digest: hashlib.blake2b, array: Array) -> None:
         raise InputError(f"an array of {array.dtype} cannot be identified: give numbers or text")
     digest.update(f"{array.dtype.str}{array.shape}".encode())
     digest.update(np.ascontiguousarray(array).tobytes())
+
+
+def row_digests(points: Points) -> NDArray[np.uint64]:
+    """A number for each row, the same for equal rows of whatever types."""
+    import pandas as pd
+
+    frame = pd.DataFrame(points.X)
+    columns = {j: _comparable(frame.iloc[:, j]) for j in range(frame.shape[1])}
+    y = np.zeros(len(points)) if points.y is None else points.y
+    columns[-1] = _comparable(pd.Series(y)).astype(object)
+    found = pd.util.hash_pandas_object(pd.DataFrame(columns), index=False)
+    return np.asarray(found, dtype=np.uint64)
+
+
+def _comparable(column: pd.Series[Any]) -> Array:
+    """Numbers as floats, whatever holds them; all else as text."""
+    import pandas as pd
+
+    numbers = pd.to_numeric(column.astype(object), errors="coerce").astype(float)
+    if (numbers.isna() == column.isna()).all():
+        return numbers.to_numpy() + 0.0  # -0.0 is 0.0
+    return column.astype(str).to_numpy()

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Prepared",
+    "check_distinct",
     "check_target",
     "prepare",
     "read_table",
@@ -199,6 +200,8 @@ def prepare(
     filled in with the median, or as a category of their own. Text that is nearly all different,
     such as names and notes, is left out (`dshapley.data.encoding.NEAR_UNIQUE`).
     """
+    if test is not None and test_size is not None:
+        raise InputError("--test and --test-size: give one of the two")
     named = {"table": table, "test table": test, "points table": points}
     tables = {name: part for name, part in named.items() if part is not None}
     special = [c for c in (id_column, group_column) if c is not None]
@@ -262,6 +265,17 @@ def prepare(
         notices,
         rows,
     )
+
+
+def check_distinct(ids: Array, column: str) -> None:
+    """Refuse ids that name several rows, which could not be told apart in the answer."""
+    names, counts = np.unique(ids, return_counts=True)
+    if len(names) < len(ids):
+        name, n = names[np.argmax(counts)], counts.max()
+        raise InputError(
+            f"--id {column}: {str(name)!r} names {n} rows; use --group {column} to value rows of "
+            "one name together"
+        )
 
 
 def check_target(table: pd.DataFrame, target: str, *, name: str) -> pd.Series[Any]:

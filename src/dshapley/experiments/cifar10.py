@@ -164,7 +164,7 @@ def _draws(setting: Setting, work: Work, way: str, rows: Any, n: int) -> Draws:
     else:
         design = Design(B, m, "auto", seed=1)
     store = work.runs(way, task.name, len(rows), repr(task))
-    return run_draws(task.U, design, B.take(rows), until=n, store=store, n_jobs=work.n_jobs)
+    return run_draws(task.U, design, B.take(rows), stop=n, store=store, n_jobs=work.n_jobs)
 
 
 def _agreement(setting: Setting, values: dict[str, pd.DataFrame]) -> pd.DataFrame:
@@ -229,7 +229,7 @@ def _curves(
     task, parts = setting.task, []
     work.say(f"{task.name}: removing from {points}, {way}")
     # With no z to add, plain fits are faster.
-    U = potential(task.estimator, test=task.dataset.heldout, path="refit")
+    U = potential(task.estimator, test=task.dataset.heldout, retrain="always")
     for i, rows in enumerate(places):
         curve = removal(
             U,

@@ -196,14 +196,14 @@ def _d_shapley(
     Z = B.take(chosen) if p < 1 else B
     store = work.runs(way, i, repr(setting))
     n_jobs = work.n_jobs
-    whole = run_draws(_U(data.test), design, Z, until=setting.draws, store=store, n_jobs=n_jobs)
+    whole = run_draws(_U(data.test), design, Z, stop=setting.draws, store=store, n_jobs=n_jobs)
     # A regression takes seconds: fewer looks.
     for n in _powers(setting.draws)[1 if p < 1 else 0 :: 2 if p < 1 else 1]:
         record = whole.first(n)
         assert record.seconds is not None
         # As if each marginal were a training of S + z: nothing of docs/fast.md is counted.
         trained = float((len(Z) * record.k + record.k - 1).sum())
-        if design.anchor:
+        if design.control_variates:
             trained += -(-n // CHAIN_EVERY) * float((bands(design.m) - 1).sum())
         started = time.perf_counter()
         found = estimate(record, points=Z)

@@ -132,7 +132,7 @@ def _ways(
 
     return {
         D_SHAPLEY: lambda: estimate(
-            run_draws(U, design, B, until=setting.draws, n_jobs=n_jobs, store=store(D_SHAPLEY))
+            run_draws(U, design, B, stop=setting.draws, n_jobs=n_jobs, store=store(D_SHAPLEY))
         ),
         NEIGHBOURS: lambda: knn_values(B, test=test, m=m, n_jobs=n_jobs),
         TMC: lambda: tmc(

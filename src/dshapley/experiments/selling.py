@@ -80,7 +80,7 @@ class Sale:
         design = Design(self.seller, 2 * self.m, "auto", seed=0)
         store = work.runs("figure3 seller", repr(self))
         U = self.U(self.dataset.test)
-        draws = run_draws(U, design, self.S, until=self.draws, store=store, n_jobs=work.n_jobs)
+        draws = run_draws(U, design, self.S, stop=self.draws, store=store, n_jobs=work.n_jobs)
         return price_list(estimate(draws), rate=1.0, floor=None, m=[self.m, 2 * self.m])
 
 

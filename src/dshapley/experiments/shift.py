@@ -126,7 +126,7 @@ class Shift:
         s = self.setting
         U = potential(model_from_name(s.model, "classification"), test=self.dataset.test)
         design = Design(database, s.m, "auto", seed=seed)
-        return run_draws(U, design, self.Z, until=s.draws, n_jobs=work.n_jobs)
+        return run_draws(U, design, self.Z, stop=s.draws, n_jobs=work.n_jobs)
 
 
 def run(scale: Scale | Work) -> Rows:

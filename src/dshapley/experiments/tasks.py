@@ -103,7 +103,7 @@ class Task:
         """So many draws of the values."""
         design = Design(self.dataset.database, self.m, weights, seed=seed)
         store = work.runs(self.name, seed, str(weights), repr(self))
-        return run(self.U, design, self.Z, until=n, store=store, n_jobs=work.n_jobs)
+        return run(self.U, design, self.Z, stop=n, store=store, n_jobs=work.n_jobs)
 
 
 @dataclass(frozen=True, eq=False)

@@ -286,7 +286,7 @@ class Part:
         of = np.zeros(len(t), dtype=np.int64)
         if folds is not None and within_folds:
             of = folds.of_draws(t)
-        if not self.draws.stratified:
+        if not self.draws.balanced:
             of_half = 2 * of + halves
             found, sizes = np.unique(of_half, return_inverse=True, return_counts=True)[1:]
             return found if sizes.min() > 1 else halves.astype(np.intp)
@@ -401,12 +401,14 @@ def terms(
     if not isinstance(m, int | float | np.number) or m % 1 != 0 or not 1 <= m <= draws.m:
         raise InputError(f"m = {m}: this run has values for m from 1 to {draws.m}")
     if anchor and draws.anchor is None:
-        raise InputError("this run kept nothing for the anchor: draw with Design(..., anchor=True)")
+        raise InputError(
+            "this run kept nothing for the anchor: draw with Design(..., control_variates=True)"
+        )
     parts = draws.parts()
     if anchor is None:
         fewest = min(int(chosen.sum()) for _, chosen in parts)
         anchor = draws.anchor is not None and fewest >= _LEAST_ANCHORED
-    stratified = draws.stratified or anchor if stratified is None else stratified
+    stratified = draws.balanced or anchor if stratified is None else stratified
 
     def part(chosen: NDArray[np.bool_]) -> Part:
         strata = _strata(draws, chosen, int(m), stratified=stratified)
@@ -433,7 +435,7 @@ def _strata(
     weights = draws.weights[:m] / draws.weights[:m].sum()
     edges = np.array([1, m + 1])
     if stratified:
-        edges = _edges(weights, len(rows), balanced=draws.stratified)
+        edges = _edges(weights, len(rows), balanced=draws.balanced)
     found = []
     for a, b in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
         here = rows[(draws.k[rows] >= a) & (draws.k[rows] < b)]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dshapley.data.points import Array, Bundles, Floats, Points
 from dshapley.errors import InputError
+from dshapley.formatting import number
 from dshapley.inference.estimation import Terms, terms
 from dshapley.inference.interpolation import Interpolation, Prediction, fit, shrunk
 from dshapley.inference.uncertainty import (
@@ -45,7 +46,7 @@ _SIMULATED = 16
 """Simulated errors that an interpolation is tried on."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Valuation:
     """The value of each point, with its standard error.
 
@@ -97,6 +98,43 @@ class Valuation:
 
     def __len__(self) -> int:
         return len(self.values)
+
+    def __repr__(self) -> str:
+        """How many values, how sure they are, the best and the worst."""
+        what = "bundles" if (self.rows != 1).any() else "points"
+        known = self.reliability
+        sure = f"reliability {known:.2f}" if np.isfinite(known) else "errors not known"
+        if self.filled is not None:
+            what += f", {int(self.filled.predicted.sum()):,} of them predicted"
+        about = f"m = {self.m:,}: {self.n_draws:,} draws, {sure}"
+        lines = [f"Valuation of {len(self):,} {what}, {about}"]
+        for name, frame in (("highest", self.top(3)), ("lowest", self.bottom(3))):
+            lines.append(f"{name}: {', '.join(_said(*row) for row in frame.itertuples())}")
+        return "\n".join(lines)
+
+    def top(self, n: int = 10) -> pd.DataFrame:
+        """The n highest values, the highest first: value and stderr by id.
+
+        >>> one = np.ones(3, int)
+        >>> found = Valuation(np.array([0.1, 0.3, 0.2]), np.full(3, 0.01), 5, 9, np.arange(3), one)
+        >>> found.top(2)["value"].to_dict(), found.bottom(1)["value"].to_dict()
+        ({1: 0.3, 2: 0.2}, {0: 0.1})
+        >>> found
+        Valuation of 3 points, m = 5: 9 draws, reliability 0.99
+        highest: 1 (0.300 ± 0.020), 2 (0.200 ± 0.020), 0 (0.100 ± 0.020)
+        lowest: 0 (0.100 ± 0.020), 2 (0.200 ± 0.020), 1 (0.300 ± 0.020)
+        """
+        return self._in_order(np.argsort(-self.values, kind="stable")[:n])
+
+    def bottom(self, n: int = 10) -> pd.DataFrame:
+        """The n lowest values, the lowest first."""
+        return self._in_order(np.argsort(self.values, kind="stable")[:n])
+
+    def _in_order(self, places: NDArray[np.intp]) -> pd.DataFrame:
+        import pandas as pd
+
+        columns = {"value": self.values[places], "stderr": self.stderr[places]}
+        return pd.DataFrame(columns, index=pd.Index(self.ids[places], name="id"))
 
     @property
     def draws(self) -> Draws | None:
@@ -176,6 +214,19 @@ class Valuation:
                 return None
             n = max((noise - lasting) * self.n_draws / allowed, 1.0)
         return int(np.ceil(n))
+
+    @property
+    def most_reliable(self) -> float:
+        """The reliability that endless draws would bring; NaN where errors are not known.
+
+        Below 1 for cross-fitted values, whose test rows leave an error of their own.
+        """
+        if self.filled is not None:
+            return self.filled.measured.most_reliable
+        spread, noise = self._spread_and_noise()
+        lasting = 0.0 if self.alone is None else noise - self.alone._spread_and_noise()[1]
+        signal = max(spread - noise, 0.0)
+        return signal / (signal + lasting) if signal + lasting > 0 else np.nan
 
     def rank_correlation(self, n_draws: float | None = None) -> float:
         """About Spearman's rank correlation of these values with the true ones.
@@ -447,6 +498,12 @@ class Valuation:
         return pd.DataFrame(columns, index=pd.Index(self.ids, name="id"))
 
 
+def _said(name: object, value: float, stderr: float) -> str:
+    """A value with twice its standard error, which is its reach."""
+    shown, reach = number(value, 2 * stderr)
+    return f"{name} ({shown} ± {reach})" if np.isfinite(stderr) else f"{name} ({shown})"
+
+
 def _spearman(a: Floats, b: Floats) -> float:
     from scipy.stats import rankdata
 
@@ -511,7 +568,7 @@ def estimate(
     *,
     m: int | None = None,
     stratified: bool | None = None,
-    anchor: bool | None = None,
+    control_variates: bool | None = None,
     points: Points | Bundles | None = None,
 ) -> Valuation:
     """Values and standard errors from a run's draws, for its own m or any m' <= m.
@@ -526,14 +583,15 @@ def estimate(
         The data set size m'; by default the run's m.
     stratified
         Average within bands of neighbouring sizes, then over the bands by their known
-        probabilities. For any draws; by default for those of `Design(..., stratified=True)`.
-    anchor
+        probabilities. For any draws; by default for those of `Design(..., balanced=True)`.
+    control_variates
         Centre each draw on the mean marginal of a reference sample and put the known mean back
-        (docs/precision.md). For draws of `Design(..., anchor=True)`, and the default for them.
+        (docs/precision.md). For draws of `Design(..., control_variates=True)`, where it is the
+        default.
     points
         The points valued, where `predict` is wanted.
     """
-    how = terms(draws, m=m, stratified=stratified, anchor=anchor)
+    how = terms(draws, m=m, stratified=stratified, anchor=control_variates)
     n = draws.marginals.shape[1]
     values, stderr = np.empty(n), np.empty(n)
     by_fold = np.zeros((0 if draws.folds is None else draws.folds.n, n))

@@ -42,7 +42,7 @@ def price_list(
     Parameters
     ----------
     valuation
-        Values of points or bundles, as from `dshapley.value` or `estimate(load(folder))`.
+        Values of points or bundles, as from `dshapley.value` or `estimate(load_run(folder))`.
     rate
         Money for a value of 1: of U, such as for all of the accuracy from 0 to 1.
     budget

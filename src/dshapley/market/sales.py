@@ -23,7 +23,7 @@ from dshapley.market.summaries import load_summary
 from dshapley.metrics.scorers import is_metric_name
 from dshapley.potentials import potential
 from dshapley.running.run import METHOD
-from dshapley.running.run_folder import load
+from dshapley.running.run_folder import load_run
 from dshapley.running.source_tables import run_tables
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def split(folder: Path, rows: Path, *, source: Path | None = None) -> Splitting:
 
 
 def _valuation(folder: Path) -> Valuation:
-    draws = load(folder)
+    draws = load_run(folder)
     if draws.about["method"] != METHOD:
         raise InputError(f"{folder} holds a run of {draws.about['method']}; prices are of {METHOD}")
     return estimate(draws)

@@ -6,14 +6,14 @@ potentials and learners of your own), `checks` (errors before the first draw).
 """
 
 from dshapley.potentials.mean import MeanPotential
-from dshapley.potentials.model import ModelPotential, Way, potential
+from dshapley.potentials.model import ModelPotential, Retrain, potential
 from dshapley.potentials.protocol import Potential, check_points, describe, marginals, seeded
 
 __all__ = [
     "MeanPotential",
     "ModelPotential",
     "Potential",
-    "Way",
+    "Retrain",
     "check_points",
     "describe",
     "marginals",

@@ -28,10 +28,10 @@ from dshapley.potentials.checks import (
 )
 from dshapley.potentials.preprocessing import Fitted, Preprocess, fitted_once, names, parts
 
-__all__ = ["ModelPotential", "Way", "potential"]
+__all__ = ["ModelPotential", "Retrain", "potential"]
 
 
-Way: TypeAlias = Literal["auto", "fast", "refit"]
+Retrain: TypeAlias = Literal["auto", "never", "always"]
 """How marginals are computed: see `potential`."""
 
 
@@ -152,17 +152,17 @@ _OF_ROWS = ("accuracy", "log_score", "brier")
 
 
 def potential(
-    estimator: Any,
+    model: Any,
     *,
     test: Points | tuple[Any, Any],
     metric: str | Metric | Callable[[Array, Array], float] | None = None,
     empty: float | None = None,
     min_rows: int = 1,
-    path: Way = "auto",
+    retrain: Retrain = "auto",
     preprocess: Preprocess = "each",
     database: Points | tuple[Any, Any] | None = None,
 ) -> ModelPotential:
-    """The potential U(S) = metric, on `test`, of `estimator` trained on S.
+    """The potential U(S) = metric, on `test`, of `model` trained on S.
 
     U is total. U(empty) is `empty`, or the score of the predictor that says the same of every
     row: the most frequent test label (so for accuracy the majority rate), the test set's class
@@ -171,7 +171,7 @@ def potential(
 
     Parameters
     ----------
-    estimator
+    model
         Any scikit-learn compatible classifier or regressor, a whole pipeline too. Or the name
         of one from `dshapley.models.MODELS`, such as "logistic"; whether it is a classifier
         follows from the test labels, as for tables (`dshapley.data.targets.task_of_labels`).
@@ -187,17 +187,17 @@ def potential(
     min_rows
         Smaller sets are not fitted: they get the constant predictor of their own labels. For
         estimators that cannot be trained on a handful of rows.
-    path
-        "fast": without retraining, exactly, or for trees by loops of our own (docs/fast.md,
-        docs/trees.md); an error where that is not possible. "refit": train on S and on every
-        S + z. "auto": fast where possible, with a warning where only the estimator's parameters
+    retrain
+        "never": without retraining, exactly, or for trees by loops of our own (docs/fast.md,
+        docs/trees.md); an error where that is not possible. "always": train on S and on every
+        S + z. "auto": only where it must be, with a warning where only the estimator's parameters
         stand in the way. But for trees, floats of any size are computed in double precision on
         the fast path.
     preprocess, database
         Where the steps before the final estimator of a scikit-learn Pipeline are fitted: "each",
         within every set, or "once", on `database` with its labels. U then takes the same rows as
         before and transforms them itself, and the final estimator keeps its fast path, tens to
-        hundreds of times faster. "each" says so in a warning, unless path="refit" asks for it.
+        hundreds of times faster. "each" says so in a warning, unless retrain="always" asks for it.
         Without effect on an estimator without such steps.
 
     Examples
@@ -211,8 +211,9 @@ def potential(
     test = as_points(test, name="test")
     if test.y is None:
         raise InputError("test: a model is scored on labels: give y")
-    if isinstance(estimator, str):
-        estimator = model_from_name(estimator, task_of_labels(test.y))
+    estimator = model
+    if isinstance(model, str):
+        estimator = model_from_name(model, task_of_labels(test.y))
     if empty is not None and not np.isfinite(empty):
         raise InputError(f"empty = {empty}: U(empty) must be a number")
     steps, final = parts(estimator)
@@ -224,14 +225,14 @@ def potential(
             raise InputError("preprocess = 'once' fits the pipeline's steps: give database=")
         fitted, estimator = fitted_once(steps, as_points(database, name="database")), final
     elif steps:
-        _say_that_each_is_slow(steps, final, path)
-    chosen = _learner(estimator, path)
+        _say_that_each_is_slow(steps, final, retrain)
+    chosen = _learner(estimator, retrain)
     classification = is_classifier(estimator)
     if metric is None:
         metric = "accuracy" if classification else "neg_mse"
     scored = chosen_metric(metric, estimator=estimator, y=test.y, classification=classification)
     if scored.output == "decision" and not isinstance(chosen, Refit):
-        chosen = _for_decisions(estimator, scored.name, path)
+        chosen = _for_decisions(estimator, scored.name, retrain)
     if isinstance(chosen, Refit | Fast):
         chosen = replace(chosen, min_rows=min_rows)
     U = ModelPotential(
@@ -246,28 +247,28 @@ def potential(
     return U
 
 
-def _say_that_each_is_slow(steps: list[Any], final: Any, path: Way) -> None:
+def _say_that_each_is_slow(steps: list[Any], final: Any, retrain: Retrain) -> None:
     """A pipeline has no fast path, and it may be a surprise that its last step alone has one."""
     kind = type(final).__name__
-    if path == "fast":
+    if retrain == "never":
         raise InputError(
-            f"path = 'fast' is not possible: {names(steps)} would be fitted within every set. Give "
-            "preprocess='once', or path='refit'"
+            f"retrain = 'never' is not possible: {names(steps)} would be fitted within every set. "
+            "Give preprocess='once', or retrain='always'"
         )
-    if path == "auto" and isinstance(learner(final), Fast):
+    if retrain == "auto" and isinstance(learner(final), Fast):
         warn(
             f"{names(steps)} fitted within every set: each marginal retrains the pipeline, tens to "
             f"hundreds of times slower than {kind} alone. preprocess='once' (--preprocess once) "
-            "fits these steps once, on the database; preprocess='each' with path='refit' keeps "
+            "fits these steps once, on the database; preprocess='each' with retrain='always' keeps "
             "this without the notice"
         )
 
 
-def _for_decisions(estimator: Any, metric: str, path: Way) -> Refit:
+def _for_decisions(estimator: Any, metric: str, retrain: Retrain) -> Refit:
     """Fast learners answer with probabilities where there are more than two classes."""
     reason = f"{metric} reads decision values of more than two classes"
-    if path == "fast":
-        raise InputError(f"path = 'fast' is not possible: {reason}. Use 'auto' or 'refit'")
+    if retrain == "never":
+        raise InputError(f"retrain = 'never' is not possible: {reason}. Use 'auto' or 'always'")
     warn(f"every marginal is refitted, which is slow: {reason}")
     return Refit(estimator, reason=reason)
 
@@ -293,16 +294,16 @@ _TINY = 20
 """Points that every loop is tried on."""
 
 
-def _learner(estimator: Any, path: Way) -> Learner:
-    if path not in ("auto", "fast", "refit"):
-        raise InputError(f"path = {path!r}: it is 'auto', 'fast' or 'refit'")
-    if path == "refit":
+def _learner(estimator: Any, retrain: Retrain) -> Learner:
+    if retrain not in ("auto", "never", "always"):
+        raise InputError(f"retrain = {retrain!r}: it is 'auto', 'never' or 'always'")
+    if retrain == "always":
         return Refit(estimator)
     chosen = learner(estimator)
     if isinstance(chosen, Refit):
-        if path == "fast":
+        if retrain == "never":
             reason = chosen.reason or f"no fast learner knows {type(estimator).__name__}"
-            raise InputError(f"path = 'fast' is not possible: {reason}. Use 'auto' or 'refit'")
+            raise InputError(f"retrain = 'never' is not possible: {reason}. Use 'auto' or 'always'")
         if chosen.reason:
             warn(f"every marginal is refitted, which is slow: {chosen.reason}")
     return chosen

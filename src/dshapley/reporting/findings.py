@@ -96,25 +96,32 @@ def _how_sure(valuation: Valuation) -> list[str]:
         f"From {draws}: reliability {r:.2f} (the share of the variance between values that is not "
         f"noise); the largest standard error is {worst:.2g}."
     )
-    return [line, *_folds(valuation), *_more_time(valuation.of_draws)]
+    return [line, *_test_rows(valuation), *_more_time(valuation)]
 
 
-def _folds(valuation: Valuation) -> list[str]:
-    """Of cross-fitted values, on which rows they were tested and what these leave open."""
+def _test_rows(valuation: Valuation) -> list[str]:
+    """What the errors know of the test rows."""
     record = valuation.draws
-    if record is None or record.folds is None:
+    if record is None:
         return []
+    if record.folds is None:
+        if "test" not in record.about:
+            return []
+        return [
+            "The errors are for these test rows. With other test rows the values would differ by "
+            "more than that; without --test the errors include it."
+        ]
     line = (
-        f"Without test rows of their own, rows are tested on each other: a row is valued on the "
-        f"{record.folds.n - 1} of {record.folds.n} parts of the database that it is not in"
+        f"Each row is tested only on rows of the other {record.folds.n - 1} of {record.folds.n} "
+        "parts of the table"
     )
     alone = valuation.of_draws
     if valuation.widened == 1.0 or not math.isfinite(alone.reliability):
         return [f"{line}."]
     return [
-        f"{line}. How much values differ between the parts is in the errors, which are "
-        f"{valuation.widened:.1f} times those of the draws alone (their reliability: "
-        f"{alone.reliability:.2f}). More test rows would lessen that, more draws would not."
+        f"{line}. The errors include how much the values differ between the parts, and are "
+        f"{valuation.widened:.1f} times those of the draws alone. More rows reduce that, more "
+        "draws do not."
     ]
 
 
@@ -123,8 +130,16 @@ def _more_time(valuation: Valuation) -> list[str]:
     record, sure = valuation.draws, valuation.surely_reliable
     wanted = _SETTLED if sure < _SETTLED else _MORE
     needed = valuation.draws_for(wanted)
-    if sure >= _MORE or needed is None or record is None or record.seconds is None:
+    if sure >= _MORE or record is None or record.seconds is None:
         return []
+    if needed is None:
+        most = valuation.most_reliable
+        if not most < wanted:
+            return []
+        return [
+            f"More draws alone would bring the reliability to {most:.2f} at most; more rows in "
+            "the table, or test rows of your own (--test), would bring more."
+        ]
     if needed <= valuation.n_draws:
         return []
     seconds = float(np.median(record.seconds)) * (needed - valuation.n_draws)

@@ -175,7 +175,9 @@ def _gains(valuation: Valuation) -> list[str]:
     terms = valuation.terms if valuation.filled is None else valuation.filled.measured.terms
     if terms is not None and terms.anchored and valuation.m == terms.draws.m:
         draws = terms.draws
-        with_it, without = (estimate(draws, anchor=on).of_draws.stderr for on in (None, False))
+        with_it, without = (
+            estimate(draws, control_variates=on).of_draws.stderr for on in (None, False)
+        )
         if (before := float((without**2).mean())) > 0:
             saved = 1 - float((with_it**2).mean()) / before
             lines.append(f"the anchor took away {saved:.0%} of the variance")

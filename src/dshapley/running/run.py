@@ -22,7 +22,7 @@ from dshapley.inference.valuation import Valuation, estimate
 from dshapley.potentials import Potential, check_points, describe, marginals, seeded
 from dshapley.running.progress import Progress, progress_bar
 from dshapley.running.run_folder import RunFolder
-from dshapley.running.stopping import FixedDraws, StopRule
+from dshapley.running.stopping import Stop, StopRule, as_rule
 from dshapley.running.workers import Result, Task, results
 from dshapley.sampling.controls import Controls
 from dshapley.sampling.crossfitting import CrossFitted
@@ -59,7 +59,7 @@ def run(
     design: Design,
     Z: Points | Bundles,
     *,
-    until: StopRule | int,
+    stop: StopRule | Stop | int,
     store: str | Path | None = None,
     n_jobs: int | None = None,
     progress: bool | None = None,
@@ -72,7 +72,7 @@ def run(
     U, design, Z
         The potential or a `CrossFitted` one, how sets are drawn, and the points or bundles to
         value.
-    until
+    stop
         A number of draws or a stop rule (see `dshapley.stopping`).
     store
         A folder. Finished draws are kept there; the same call again goes on where it stopped,
@@ -87,7 +87,7 @@ def run(
     """
     check_points(U, design.database, name="database")
     check_points(U, Z, name="points")
-    rule = _as_rule(until)
+    rule = as_rule(stop)
     about = describe(U)
     # Words for people: a run goes on when they have changed.
     reason = {name: about.pop(name) for name in list(about) if name.endswith(".reason")}
@@ -96,8 +96,8 @@ def run(
         "m": design.m,
         "seed": design.seed,
         "weights": shown(design.weights),
-        "sizes": "balanced" if design.stratified else "independent",
-        "anchor": design.anchor,
+        "sizes": "balanced" if design.balanced else "independent",
+        "anchor": design.control_variates,
         "database": design.database.fingerprint(),
         "points": Z.fingerprint(),
         "ids": names_digest(Z.ids),
@@ -107,7 +107,7 @@ def run(
     begun = Draws.none(
         Z,
         weights=design.weights,
-        stratified=bool(design.stratified),
+        balanced=bool(design.balanced),
         controls=task.n_controls,
         folds=U.folds if isinstance(U, CrossFitted) else None,
     )
@@ -156,7 +156,9 @@ class _Marginals:
         if isinstance(U, CrossFitted) != (design.folds is not None):
             raise InputError("cross-fitting takes both: cross_fitted(U) and Design(..., folds=)")
         folds = [NO_FOLD] if design.folds is None else np.unique(design.folds).tolist()
-        of_fold = {f: Controls.of(design.outside(f)) for f in folds} if design.anchor else {}
+        of_fold = (
+            {f: Controls.of(design.outside(f)) for f in folds} if design.control_variates else {}
+        )
         return cls(U, design, Z, of_fold)
 
     @property
@@ -251,7 +253,7 @@ def gather(
     The rule sees the draws in order, whatever the order they were computed in. `begun` is the
     record of no draw.
     """
-    rule = _as_rule(until)
+    rule = as_rule(until)
     begun = replace(begun, about={**(info or {}), **identity})
     folder = None
     if store is not None:
@@ -280,10 +282,6 @@ def gather(
     return record.draws()
 
 
-def _as_rule(until: StopRule | int) -> StopRule:
-    return FixedDraws(int(until)) if isinstance(until, int | np.integer) else until
-
-
 def _check_identity(identity: Mapping[str, Any]) -> None:
     for name, value in identity.items():
         if UNIDENTIFIED in str(value):
@@ -296,7 +294,7 @@ def _check_identity(identity: Mapping[str, Any]) -> None:
 
 def _reliability(draws: Draws) -> float:
     """Of the values so far; NaN while there are points that no draw has valued."""
-    return estimate(draws).of_draws.reliability if draws.all_valued else np.nan
+    return estimate(draws).reliability if draws.all_valued else np.nan
 
 
 def _expected(rule: StopRule, draws: Draws, seconds: float) -> float | None:

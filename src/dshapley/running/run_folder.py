@@ -33,7 +33,7 @@ from dshapley.ownership import is_ours, our_code
 from dshapley.sampling.draws import NO_FOLD, Draws, Folds
 from dshapley.sampling.sizes import LEAST_WEIGHT
 
-__all__ = ["RunFolder", "is_own", "load"]
+__all__ = ["RunFolder", "is_own", "load_run"]
 
 _FORMAT = 4
 _WRONG_NUMBERS = (1, 2)
@@ -155,7 +155,7 @@ class RunFolder:
         self._ready = True
 
 
-def load(folder: str | Path) -> Draws:
+def load_run(folder: str | Path) -> Draws:
     """The draws of a run folder, finished or not. Reads only; damaged shards are named."""
     folder = Path(folder)
     manifest = _read_manifest(folder)
@@ -187,7 +187,7 @@ def is_own(folder: str | Path) -> bool:
     return is_ours(content, manifest.get("made_by", ""))
 
 
-_HEADER = ("ids", "rows", "weights", "stratified", "controls", "n_folds", "folds")
+_HEADER = ("ids", "rows", "weights", "balanced", "controls", "n_folds", "folds")
 
 
 def _header(run: Draws) -> dict[str, Array]:
@@ -196,7 +196,7 @@ def _header(run: Draws) -> dict[str, Array]:
         "ids": run.ids,
         "rows": run.rows,
         "weights": run.weights,
-        "stratified": np.array(run.stratified),
+        "balanced": np.array(run.balanced),
         "controls": np.array(-1 if run.anchor is None else run.anchor.controls.shape[1]),
         "n_folds": np.array(0 if run.folds is None else run.folds.n),
         "folds": np.empty(0, np.int64) if run.folds is None else run.folds.of,
@@ -222,7 +222,7 @@ def _check_header(header: Mapping[str, Array]) -> None:
         raise _BadFileError("is damaged (its parts do not fit together)")
 
 
-_NUMBERS = ("stratified", "controls", "n_folds")
+_NUMBERS = ("balanced", "controls", "n_folds")
 
 
 def _are_folds(folds: Array, n: int, n_points: int) -> bool:
@@ -256,7 +256,7 @@ def _empty(header: Mapping[str, Array], about: Mapping[str, Any]) -> Draws:
     run = Draws.none(
         Points(np.empty((len(header["ids"]), 0)), ids=header["ids"]),
         weights=header["weights"],
-        stratified=bool(header["stratified"]),
+        balanced=bool(header["balanced"]),
         controls=None if header["controls"] < 0 else int(header["controls"]),
         folds=Folds(int(header["n_folds"]), header["folds"]) if header["n_folds"] else None,
         about=about,

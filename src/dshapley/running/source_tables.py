@@ -15,7 +15,7 @@ from dshapley.documents import valid
 from dshapley.errors import InputError, RunFolderError
 from dshapley.inference.interpolation import Prediction, chosen_to_measure
 from dshapley.inference.valuation import Valuation, estimate
-from dshapley.running.run_folder import is_own, load
+from dshapley.running.run_folder import is_own, load_run
 
 __all__ = ["RunTables", "predicted", "run_tables"]
 
@@ -28,7 +28,7 @@ def predicted(
     The folder holds no features: they are read again from the tables named in its manifest (see
     `run_tables`), encoded as they were, and compared with the fingerprint.
     """
-    draws = load(folder)
+    draws = load_run(folder)
     tables = run_tables(folder, draws.about, source=source)
     if tables.asked.group is not None:
         raise InputError(f"{folder} holds values of bundles, which say nothing of single rows")

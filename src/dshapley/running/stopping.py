@@ -26,8 +26,9 @@ __all__ = [
     "Seconds",
     "Settled",
     "Stable",
+    "Stop",
     "StopRule",
-    "stop_rule",
+    "as_rule",
 ]
 
 StopRule: TypeAlias = Callable[[Draws, float], bool]
@@ -217,26 +218,58 @@ class AnyOf:
         return min((guess for guess in guesses if guess is not None), default=None)
 
 
-def stop_rule(
-    *,
-    draws: int | None = None,
-    precision: float | None = None,
-    seconds: float | None = None,
-) -> StopRule:
-    """The rule that stops at the first of these.
+@dataclass(frozen=True, kw_only=True)
+class Stop:
+    """Stop at the first of these: so many draws, a precision, so many seconds.
 
-    Where none is given: when the order is settled, after five minutes at the latest.
+    Where none is given: when the order is settled (`Settled`), after five minutes at the latest.
+
+    Parameters
+    ----------
+    draws
+        After so many draws: `FixedDraws`.
+    precision
+        When every value is known to within this, with 95 % confidence for all at once: `Precision`.
+    seconds
+        After so long: `Seconds`.
+
+    Examples
+    --------
+    >>> Stop(draws=300, seconds=60).rule
+    AnyOf(rules=(FixedDraws(n=300), Seconds(seconds=60)))
     """
-    rules: list[StopRule] = []
-    if draws is not None:
-        rules.append(FixedDraws(draws))
-    if precision is not None:
-        rules.append(Precision(precision))
-    if seconds is not None:
-        rules.append(Seconds(seconds))
-    if not rules:
+
+    draws: int | None = None
+    precision: float | None = None
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        _ = self.rule  # an error now, not after the data were read
+
+    @property
+    def rule(self) -> StopRule:
+        """The rule that this stands for."""
+        rules: list[StopRule] = []
+        if self.draws is not None:
+            rules.append(FixedDraws(self.draws))
+        if self.precision is not None:
+            rules.append(Precision(self.precision))
+        if self.seconds is not None:
+            rules.append(Seconds(self.seconds))
+        if not rules:
+            return DEFAULT
+        return rules[0] if len(rules) == 1 else AnyOf(tuple(rules))
+
+
+def as_rule(stop: StopRule | Stop | int | None) -> StopRule:
+    """The rule that is meant: a number is one of draws, and None the default."""
+    if stop is None:
         return DEFAULT
-    return rules[0] if len(rules) == 1 else AnyOf(tuple(rules))
+    if isinstance(stop, Stop):
+        return stop.rule
+    if callable(stop):
+        return stop
+    return FixedDraws(stop)
 
 
 DEFAULT = AnyOf((Settled(), Seconds(300)))

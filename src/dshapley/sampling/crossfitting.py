@@ -11,19 +11,16 @@ import hashlib
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dshapley.data.folds import N_FOLDS, in_folds
-from dshapley.data.points import Array, Bundles, Points
+from dshapley.data.points import Bundles, Points, row_digests
 from dshapley.errors import InputError
 from dshapley.potentials import ModelPotential
 from dshapley.sampling.draws import NO_FOLD, Folds
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 __all__ = ["MOST_TESTED", "CrossFitted", "cross_fitted"]
 
@@ -175,32 +172,10 @@ def _places(points: Points, database: Points) -> NDArray[np.intp]:
         return np.arange(len(points))
     if points.source is not None and points.source[0].key == database.key:
         return np.asarray(points.source[1])
-    ours, theirs = _digests(database), _digests(points)
+    ours, theirs = row_digests(database), row_digests(points)
     known, first = np.unique(ours, return_index=True)
     found = np.minimum(np.searchsorted(known, theirs), len(known) - 1)
     return np.where(known[found] == theirs, first[found], -1)
-
-
-def _digests(points: Points) -> NDArray[np.uint64]:
-    """A number for each row, the same for equal rows of whatever types."""
-    import pandas as pd
-
-    frame = pd.DataFrame(points.X)
-    columns = {j: _comparable(frame.iloc[:, j]) for j in range(frame.shape[1])}
-    y = np.zeros(len(points)) if points.y is None else points.y
-    columns[-1] = _comparable(pd.Series(y)).astype(object)
-    found = pd.util.hash_pandas_object(pd.DataFrame(columns), index=False)
-    return np.asarray(found, dtype=np.uint64)
-
-
-def _comparable(column: pd.Series[Any]) -> Array:
-    """Numbers as floats, whatever holds them; all else as text."""
-    import pandas as pd
-
-    numbers = pd.to_numeric(column.astype(object), errors="coerce").astype(float)
-    if (numbers.isna() == column.isna()).all():
-        return numbers.to_numpy() + 0.0  # -0.0 is 0.0
-    return column.astype(str).to_numpy()
 
 
 _MOST_ALIKE = 4
@@ -213,7 +188,7 @@ def _equal_rows(database: Points, n_folds: int) -> NDArray[np.intp]:
     A copy of a row among the test rows would be answered by heart. But in a table of few distinct
     rows, equal ones are what the distribution is like, and folds without some would be unlike it.
     """
-    _, number, counts = np.unique(_digests(database), return_inverse=True, return_counts=True)
+    _, number, counts = np.unique(row_digests(database), return_inverse=True, return_counts=True)
     few_distinct = len(counts) * _MOST_ALIKE < len(database)
     if few_distinct or counts.max() * 2 * n_folds > len(database):
         return np.arange(len(database))

@@ -48,11 +48,11 @@ class Design:
     weights
         The probability of each size: "auto" (`dshapley.sizes.by_work`), "uniform", "1/k", "k^-a",
         or an array of m probabilities.
-    stratified
+    balanced
         Sizes as a balanced sequence instead of independent ones: k_t is the quantile of the size
         weights at (shift + t * golden ratio) mod 1, with a random shift. By default for "auto".
-    anchor
-        Whether a run also keeps what the anchor needs (docs/precision.md). By default for "auto".
+    control_variates
+        Whether a run also keeps what these need (docs/precision.md). By default for "auto".
     folds
         For cross-fitting, the fold of each row of the database, 0 to n - 1: draw t takes its sets
         from the rows outside fold t mod n (`dshapley.sampling.crossfitting`).
@@ -68,8 +68,8 @@ class Design:
     m: int
     weights: Any = "auto"
     seed: int = 0
-    stratified: bool | None = None
-    anchor: bool | None = None
+    balanced: bool | None = None
+    control_variates: bool | None = None
     folds: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
@@ -77,7 +77,7 @@ class Design:
             raise InputError("the database has no rows")
         if not is_whole(self.seed, least=0):
             raise InputError(f"seed = {self.seed}: a seed is a whole number, 0 or more")
-        for name in ("stratified", "anchor"):
+        for name in ("balanced", "control_variates"):
             if getattr(self, name) is None:
                 object.__setattr__(self, name, balanced_by_default(self.weights))
             if not isinstance(getattr(self, name), bool | np.bool_):
@@ -98,7 +98,7 @@ class Design:
         """Draw t."""
         rng = self._rng(t)
         u = rng.random()
-        if self.stratified:
+        if self.balanced:
             u = (self._shift + t * _GOLDEN) % 1.0
         k = 1 + min(int(np.searchsorted(self._cumulative, u, side="right")), self.m - 1)
         seed = int(rng.integers(2**31))

@@ -78,7 +78,7 @@ class Draws:
     """The potential, the data and U(empty), as kept in a run folder's manifest."""
     seconds: Floats | None = None
     """How long each draw took."""
-    stratified: bool = False
+    balanced: bool = False
     """Whether the sizes are a balanced sequence."""
     anchor: Anchor | None = None
     folds: Folds | None = None
@@ -89,7 +89,7 @@ class Draws:
         Z: Points | Bundles,
         *,
         weights: Floats,
-        stratified: bool = False,
+        balanced: bool = False,
         controls: int | None = None,
         folds: Folds | None = None,
         about: Mapping[str, Any] | None = None,
@@ -108,7 +108,7 @@ class Draws:
             Z.sizes if isinstance(Z, Bundles) else np.ones(len(Z), dtype=np.int64),
             about or {},
             np.empty(0),
-            stratified=stratified,
+            balanced=balanced,
             anchor=empty,
             folds=folds,
         )
