@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.special import expit, softmax
+from sklearn import datasets
 from sklearn.ensemble import (
     AdaBoostClassifier,
     GradientBoostingClassifier,
@@ -15,6 +17,8 @@ from conftest import labelled
 from dshapley.learners.trees.parameters import limits_of
 from dshapley.learners.trees.splits import SQUARES
 from trees import differences, first_draw, is_tie, tree_of
+
+pytestmark = pytest.mark.slow
 
 METRICS = ["accuracy", "balanced_accuracy", "f1", "roc_auc", "log_score", "brier"]
 
@@ -212,3 +216,51 @@ def test_gradient_boosting_stage_by_stage(kind, classes, n):
                 assert equal or is_tie(rows, *splits, S.X, [column], w)
             n_same += not parted
     assert n_same > 0.5 * model.estimators_.size
+
+
+# --- at scikit-learn's default parameters
+
+
+def training_sets(name, n, *, k=80):
+    """n times: S of k rows of a real table, one z, and 300 test rows or those that are left."""
+    X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
+    for seed in range(n):
+        order = np.random.default_rng(seed).permutation(len(X))
+        parts = order[:k], order[k : k + 1], order[k + 1 : k + 301]
+        yield [ds.Points(X[part], y[part]) for part in parts]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("estimator", "name", "metric"),
+    [
+        (GradientBoostingClassifier(), "breast_cancer", "log_score"),
+        (GradientBoostingClassifier(), "wine", "brier"),
+        (GradientBoostingRegressor(), "diabetes", "neg_mse"),
+        (AdaBoostClassifier(), "breast_cancer", "brier"),
+        (AdaBoostClassifier(), "wine", "brier"),
+    ],
+    ids=str,
+)
+def test_defaults_equal_scikit_learn_in_distribution(estimator, name, metric):
+    """U(S) and U(S + z), over training sets and seeds.
+
+    The seed decides between equal splits, of which there are many in small leaves. So scores of
+    the same training set differ, and as much as those of two seeds of scikit-learn do.
+    """
+    n, columns = 40, []
+    for seed, (S, z, test) in enumerate(training_sets(name, n)):
+        fast, refit = (
+            ds.potential(estimator, test=test, metric=metric, retrain=path)
+            for path in ("never", "always")
+        )
+        draws = ((fast, seed), (refit, 1000 + seed), (refit, 2000 + seed))
+        columns.append([U.learner.scores(S, z, U.query, s) for U, s in draws])
+    ours, theirs, again = np.moveaxis(np.round(columns, 9), 1, 0)  # sums in another order
+    apart, luck = ours - theirs, again - theirs
+    error = apart.std(axis=0, ddof=1) / np.sqrt(n)
+    assert (np.abs(apart.mean(axis=0)) <= 3.0 * error).all(), apart.mean(axis=0) / error
+    ratio = np.log(ours.std(axis=0) / theirs.std(axis=0))
+    assert np.abs(ratio).max() <= 3.0 / np.sqrt(n), np.exp(ratio)
+    # By ranks, since a few training sets make up most of the spread; 0.0027 is three errors.
+    assert stats.mannwhitneyu(np.abs(apart), np.abs(luck)).pvalue.min() > 0.0027

@@ -144,7 +144,9 @@ def test_all_values_are_within_eps_as_often_as_promised(marginals, a):
     assert rate <= 0.1 + 4 * math.sqrt(0.1 * 0.9 / n_runs)
     if marginals == "either way":
         # Here E X^2 is what the bound takes it to be: a tenth of the draws is not enough.
-        assert failures(T // 10, marginals, n_runs=n_runs, **plan) > 0.15
+        expected = {0.0: 0.476, 1.5: 0.643, 3.0: 0.235}[a]
+        error = math.sqrt(expected * (1 - expected) / n_runs)
+        assert abs(failures(T // 10, marginals, n_runs=n_runs, **plan) - expected) < 3 * error
 
 
 def unlucky(T, q, reach):
@@ -165,7 +167,7 @@ def test_with_random_sizes_the_papers_number_of_draws_can_be_too_few():
         # z changes U by 1, up or down, at size m, and nothing at other sizes: its value is 0.
         reach = math.floor(eps * T * q * m) + 1
         rates[stratified] = unlucky(T, q, reach)
-    assert rates[True] > 3 * delta
+    assert rates[True] == pytest.approx(0.0498, abs=5e-5)  # five times delta
     assert rates[False] <= delta
 
 
@@ -208,8 +210,10 @@ def test_similar_points_have_values_as_close_as_promised():
         apart = np.linalg.norm(Z.X[:, np.newaxis] - Z.X, axis=2)
         bound = point_gap(mean_stability(U, B, Z), m, apart)
         ratio = (np.abs(nu[:, np.newaxis] - nu) / np.where(apart > 0, bound, 1.0)).max()
-        # Points far out on one line come near: C(m) / H(m), which is 1 for m = 1.
-        assert 0.3 < ratio <= 1
+        # Two points far out on one line would come to C(m) / H(m); the best of these, to 0.9 of it.
+        k = np.arange(1, m + 1)
+        most = (1 / k**2).sum() / (1 / k).sum()
+        assert 0.89 * most < ratio <= most
 
 
 def test_values_move_from_one_distribution_to_another_as_little_as_promised():
@@ -223,7 +227,7 @@ def test_values_move_from_one_distribution_to_another_as_little_as_promised():
         beta = mean_stability(U, here, there, Z)
         moved = np.abs(values(U, here, Z, 4) - values(U, there, Z, 4)).max()
         ratios.append(moved / shift_gap(beta, 4, wasserstein(here, there)))
-    assert 0.1 < max(ratios) <= 1
+    assert 0.17 < max(ratios) <= 1
 
 
 # --- kernel machines
@@ -277,8 +281,8 @@ def test_a_kernel_machine_is_as_stable_as_promised():
         gone.append(abs(U(S + one) - U(S)) / beta(k))
         replaced.append(abs(U(S + one) - U(S + other)) / beta(k))
     # One point against its opposite, or one against all others, come next to the bound.
-    assert 0.8 < max(gone) <= 1
-    assert 0.8 < max(replaced) <= 1
+    assert 0.85 < max(gone) <= 1
+    assert 0.98 < max(replaced) <= 1
 
 
 def test_the_lemma_of_the_paper_fails_for_a_loss_with_a_kink():
@@ -344,8 +348,9 @@ def in_the_disc(rng, y):
     return ds.Points(X / np.maximum(1.0, np.linalg.norm(X, axis=1, keepdims=True)), y)
 
 
-@pytest.mark.parametrize("penalty", [0.02, 0.3, 2.0])
-def test_a_smooth_kernel_machine_is_lipschitz_stable_as_promised(penalty):
+@pytest.mark.parametrize(("penalty", "nearest"), [(0.02, 0.0057), (0.3, 0.031), (2.0, 0.0287)])
+def test_a_smooth_kernel_machine_is_lipschitz_stable_as_promised(penalty, nearest):
+    """The bound is for the worst of all sets; the worst of these 120 is far from it."""
     rng = np.random.default_rng(3)
     U = Logistic(penalty, in_the_disc(rng, np.array([0, 1, 1, 0])))
     beta, ratios = U.stability(), []
@@ -356,7 +361,7 @@ def test_a_smooth_kernel_machine_is_lipschitz_stable_as_promised(penalty):
             near = ds.Points(z.X * (1 - rng.choice([1e-3, 0.2])), z.y)  # within the disc as well
             d = float(np.linalg.norm(z.X - near.X))
             ratios.append(abs(U(S + z) - U(S + near)) / (beta(k) * d))
-    assert 0.002 < max(ratios) <= 1
+    assert max(ratios) == pytest.approx(nearest, rel=0.02)
 
 
 def test_values_of_a_kernel_machine_move_as_little_as_promised():
@@ -372,7 +377,7 @@ def test_values_of_a_kernel_machine_move_as_little_as_promised():
         apart = np.linalg.norm(Z.X[:, np.newaxis] - Z.X, axis=2)
         assert (np.abs(nu[:, np.newaxis] - nu) <= point_gap(U.stability(), 3, apart)).all()
         W_1 = wasserstein(here, there, label_cost=math.inf)
-        assert 0 < np.abs(nu - then).max() <= shift_gap(U.stability(), 3, W_1)
+        assert 0.003 < np.abs(nu - then).max() / shift_gap(U.stability(), 3, W_1) <= 1
 
 
 def test_rkhs_stability_by_hand():
@@ -482,7 +487,7 @@ def test_more_rows_than_the_limit_are_drawn_and_it_says_so():
         assert exact < wasserstein(a, b, max_rows=100, label_cost=math.inf) < math.inf
     with pytest.warns(DShapleyWarning):
         several = [wasserstein(a, b, max_rows=60, seed=seed) for seed in range(20)]
-    assert np.mean(several) > exact  # too large on average: by far more than its error here
+    assert np.mean(several) - exact > 10 * stats.sem(several)  # too large on average
 
 
 # --- errors for people

@@ -65,6 +65,7 @@ def test_test_sets_that_cannot_be_parted():
     assert Grouped.of(lambda S: 0.0, n_groups=10) is None
 
 
+@pytest.mark.slow
 def test_the_jackknife_is_the_spread_over_test_sets():
     """The same draws on 60 fresh test sets: the values spread as one set's groups foresee."""
     B, S = labelled(20, seed=3), labelled(10, seed=4)
@@ -118,6 +119,7 @@ def sales():
     return verdicts(range(2000, 2000 + SALES), (20, 500), QUICK)
 
 
+@pytest.mark.slow
 def test_an_honest_seller_is_hardly_ever_accused(sales):
     """At a rate of 5 % at most, within three standard errors; it was two of three at 20 rows."""
     n = 2 * SALES
@@ -126,6 +128,7 @@ def test_an_honest_seller_is_hardly_ever_accused(sales):
     assert sales[20, True, "order", "not shown"] > SALES / 2
 
 
+@pytest.mark.slow
 def test_a_shuffled_list_is_told_by_enough_test_rows(sales):
     """At a rate of 90 % or more, within three standard errors."""
     told = sales[500, False, "order", "fails"]
@@ -134,6 +137,7 @@ def test_a_shuffled_list_is_told_by_enough_test_rows(sales):
     assert sales[20, False, "order", "fails"] < told
 
 
+@pytest.mark.slow
 def test_it_says_how_many_test_rows_it_takes():
     found = sale(2000, (20,), QUICK)[20, True]
     assert found.order == "not shown"

@@ -56,8 +56,8 @@ def test_from_a_table_to_an_answer(tmp_path, adult):
     values = ds.estimate(ds.load_run(out)).to_frame()["value"]
     assert frame.set_index("id")["value"].sort_index().tolist() == values.sort_index().tolist()
     assert frame["value"].is_monotonic_decreasing
-    info = json.loads((out / "manifest.json").read_text())["info"]
-    assert info["target"] == "income"
+    source = json.loads((out / "manifest.json").read_text())["context"]["source"]
+    assert source["target"] == "income"
 
 
 def test_the_same_command_goes_on(tmp_path, adult):
@@ -136,7 +136,8 @@ def test_few_draws_are_said(adult):
 def test_time_budget(tmp_path, adult):
     result = value(adult, "--time", "1s", "--out", tmp_path / "run")
     assert result.exit_code == 0, result.output
-    assert len(ds.load_run(tmp_path / "run")) >= 1
+    # The last draw had not begun, or was under way, when the second was over.
+    assert ds.load_run(tmp_path / "run").seconds[:-1].sum() < 1.0
 
 
 def test_whatever_stands_in_a_table_is_shown_as_it_is(tmp_path):
@@ -234,6 +235,7 @@ def test_version_and_help():
         assert call(command, "--help").exit_code == 0
 
 
+@pytest.mark.slow
 def test_demo():
     result = call("demo")
     assert result.exit_code == 0, result.output
@@ -273,6 +275,10 @@ def bad_tables(folder):
         (["good.csv", "--target", "income", "--metric", "r2"], "metric for regression"),
         (["good.csv", "--target", "income", "--test", "gone.csv"], "gone.csv: no such file"),
         (["good.csv", "--target", "income", "--test-size", "2"], "test size 2"),
+        (
+            ["good.csv", "--target", "income", "--test", "good.csv", "--test-size", "0.2"],
+            "--test and --test-size: give one of the two",
+        ),
         (["good.csv", "--target", "income", "--draws", "0"], "draws = 0"),
         (["good.csv", "--target", "income", "--time", "soon"], "--time soon"),
         (["good.csv", "--target", "income", "--jobs", "0"], "--jobs 0"),
@@ -322,6 +328,7 @@ def wait_for(condition, seconds=60):
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_finished_draws_and_says_how_to_go_on(tmp_path, adult):
     out = tmp_path / "run"
     args = ["value", adult, "--target", "income", *FAST[:4], "--jobs", 2, "--draws", 100_000]
@@ -343,9 +350,9 @@ def test_ctrl_c_keeps_finished_draws_and_says_how_to_go_on(tmp_path, adult):
     assert "Traceback" not in errors
     n = len(ds.load_run(out))
     assert f"{n} draw" in errors
-    assert n > 0
 
 
+@pytest.mark.slow
 def test_dask_backend(tmp_path, adult):
     distributed = pytest.importorskip("dask.distributed")
     value(adult, "--draws", 12, "--out", tmp_path / "alone")

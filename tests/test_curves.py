@@ -69,7 +69,8 @@ def test_equal_values_go_in_random_order():
         removal(total, POINTS, np.zeros(40), fractions=[1 / 40], repeats=0, seed=s).scores[0]
         for s in range(8)
     }
-    assert len(firsts) > 4
+    # Of 40 rows 8 random ones are 7.3 different ones on average.
+    assert len(firsts) >= 6
 
 
 def test_a_valuation_will_do_for_values():

@@ -61,6 +61,7 @@ def test_subsets_meet_exact(U, offered, weights):
     assert found.ids.tolist() == offered.ids.tolist()
 
 
+@pytest.mark.slow
 def test_subsets_are_unbiased_and_their_errors_honest(U):
     """Against complete enumeration, over 40 seeds: the mean, and the spread that errors say."""
     points = labelled(10, seed=4)
@@ -150,7 +151,7 @@ def test_tmc_is_the_same_bit_for_bit_with_any_workers(held_out, offered):
 
 
 def test_truncation_saves_evaluations_and_stays_close(U):
-    points = labelled(30, seed=6)
+    points = labelled(30, seed=8)
     calls = []
 
     def counted(S):
@@ -162,7 +163,7 @@ def test_truncation_saves_evaluations_and_stays_close(U):
     calls.clear()
     cut = data_shapley.tmc(counted, points, permutations=10, tolerance=0.05)
     assert n_full == 1 + 10 * 31
-    assert len(calls) < 0.8 * n_full
+    assert len(calls) == 124  # 12 of 31 in each permutation: cut in the middle, not at once
     # What is cut off a permutation sums to less than the tolerance.
     assert abs(full.values.sum() - cut.values.sum()) < 0.05
 

@@ -22,7 +22,7 @@ def test_draws_differ_by_t_and_by_seed(database):
         for seed in (0, 1)
         for t in range(20)
     }
-    assert len(set(ids.values())) > 35
+    assert len(set(ids.values())) == 40
 
 
 def test_k_is_the_size_of_S_plus_one(database):
@@ -46,7 +46,10 @@ def test_sets_are_drawn_uniformly_with_replacement():
     sets = [design.draw(t).S.ids for t in range(1000)]
     counts = np.bincount(np.concatenate(sets), minlength=4)
     assert np.abs(counts - 1250).max() < 4 * np.sqrt(5000 * 0.25 * 0.75)
-    assert any(len(set(ids)) < len(ids) for ids in sets)
+    # Five draws of four points are 4 (1 - (3/4)^5) = 3.05 different ones on average.
+    different = [len(set(ids)) for ids in sets]
+    error = np.std(different) / np.sqrt(1000)
+    assert np.mean(different) == pytest.approx(4 * (1 - 0.75**5), abs=4 * error)
 
 
 def test_database_need_not_contain_the_points_valued(database, held_out, offered):

@@ -237,6 +237,7 @@ CONFIGURATIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", CONFIGURATIONS)
 def test_values_are_unbiased_and_intervals_hold(how):
     """For m; for m' = 7, where chains have a set, and 10, where they have none."""
@@ -246,17 +247,20 @@ def test_values_are_unbiased_and_intervals_hold(how):
         found.check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", CONFIGURATIONS)
 def test_intervals_hold_for_nearest_neighbours(how):
     """Marginals of another kind: steps, and with labels, which the anchor makes use of."""
     simulated(GAMES["knn"], 400, **CONFIGURATIONS[how])[0].check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("game", ["mean of the database", "mean of bundles"])
 def test_the_anchor_is_unbiased_whatever_is_valued(game):
     simulated(GAMES[game], 400, n_draws=500, balanced=True, anchor=True)[0].check()
 
 
+@pytest.mark.slow
 def test_intervals_that_are_too_narrow_would_be_seen():
     """Those of independent sizes whose errors are taken for balanced ones."""
     rng, game = np.random.default_rng(0), GAMES["knn"]
@@ -267,6 +271,7 @@ def test_intervals_that_are_too_narrow_would_be_seen():
     assert np.std(z, axis=0).mean() > 1 + 4 / np.sqrt(800)
 
 
+@pytest.mark.slow
 def test_a_stratified_estimate_is_unbiased_with_few_draws():
     """In 4,000 records of 40 draws, whose mean marginals fall as 1/k^2."""
     rng = np.random.default_rng(0)
@@ -281,6 +286,7 @@ def test_a_stratified_estimate_is_unbiased_with_few_draws():
     assert abs(np.mean(found) - mean @ w) > 20 * stats.sem(found)  # what no weights would give
 
 
+@pytest.mark.slow
 def test_what_lies_between_sizes_is_no_error_of_strata():
     """Marginals of 1/k and noise: Var is (between + noise) / n, within the bands, or noise / n."""
     rng, n, m, n_runs = np.random.default_rng(0), 200, 20, 600
@@ -313,6 +319,7 @@ def test_what_lies_between_sizes_is_no_error_of_strata():
 # --- the anchor
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mean", "mean of the database", "mean of bundles", "knn"])
 def test_the_anchor_lowers_the_variance(name):
     """On the same records, of balanced sizes: both the errors and what they are said to be."""
@@ -423,6 +430,7 @@ KNOWN = {
 DEFAULT = {"weights": "auto", "balanced": True, "anchor": True}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KNOWN)
 @pytest.mark.parametrize(
     "how", [DEFAULT, {"weights": "1/k"}, {"weights": "uniform"}], ids=["default", "1/k", "uniform"]
@@ -444,6 +452,7 @@ def test_intervals_hold_wherever_a_run_is_interrupted(how, name):
     assert np.mean(covered) < 0.97 + 2 * error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KNOWN)
 def test_the_default_is_never_worse_than_algorithm_2(name):
     """By a tenth of the error, from 30 draws on: of values, and of differences between them."""
@@ -459,6 +468,7 @@ def test_the_default_is_never_worse_than_algorithm_2(name):
         assert (ours < 1.21 * theirs + 2 * spread).all()
 
 
+@pytest.mark.slow
 def test_steep_weights_know_how_rough_their_errors_are():
     """k^-2 and 300 draws: as normal errors, the intervals would be too short."""
     game, rng = KNOWN["neighbours"](), np.random.default_rng(0)
@@ -513,6 +523,7 @@ def test_a_narrow_last_band_counts_with_the_one_before():
     assert terms(draws).unseen == ()
 
 
+@pytest.mark.slow
 def test_reliability_is_the_squared_correlation_with_the_truth():
     """Nearly, and not beyond it: over 200 runs of 40 draws."""
     game, rng = KNOWN["real rows"](), np.random.default_rng(0)

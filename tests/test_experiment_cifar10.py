@@ -9,6 +9,8 @@ from dshapley.experiments.cifar10 import DIRECT, FAST, HALVES, KNN, LOWEST, WITH
 from dshapley.experiments.removing import RANDOM
 from dshapley.experiments.work import Work
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
@@ -34,8 +36,6 @@ def test_rows_are_complete(rows):
     counts = removed.groupby(["points", "way"])[["set", "repeat"]].nunique()
     assert (counts.loc["sets of 40 points", "set"] == setting.sets).all()
     assert (counts.xs(RANDOM, level="way").repeat == setting.repeats).all()
-    assert removed.accuracy.between(0, 1).all()
-    assert rows[rows.what == "agreement"].spearman.between(-1, 1).all()
     # Nothing is gone at 0: all orders begin alike.
     assert (removed[removed.fraction == 0].groupby(["points", "set"]).accuracy.nunique() == 1).all()
 

@@ -9,6 +9,8 @@ from dshapley.experiments import cost
 from dshapley.experiments.cost import ALGORITHM_1, ALL, FAST, OURS, TMC, TMC_WHOLE, WITHIN
 from dshapley.experiments.work import Work
 
+pytestmark = pytest.mark.slow
+
 WAYS = [TMC, TMC_WHOLE, ALGORITHM_1, FAST, f"{FAST}, p = 0.3", OURS]
 
 
@@ -22,7 +24,6 @@ def test_runs_and_goes_on(done, monkeypatch):
     rows, work = done
     assert list(rows.way.unique()) == WAYS
     assert rows.repetition.nunique() == 3
-    assert rows.area.between(-1, 1).all()
     for _, line in rows[rows.way != WAYS[4]].groupby(["order", "way", "repetition"]):
         assert line.trainings.is_monotonic_increasing
         assert line.seconds.is_monotonic_increasing

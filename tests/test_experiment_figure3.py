@@ -8,6 +8,8 @@ from dshapley.experiments import figure3, selling
 from dshapley.experiments.selling import BUYER, RANDOM, SELLER, Sale
 from dshapley.experiments.work import Work
 
+pytestmark = pytest.mark.slow
+
 SMOKE = figure3.SETTINGS["smoke"]
 
 
@@ -21,8 +23,6 @@ def test_runs_and_goes_on(done, monkeypatch):
     rows, work = done
     assert list(rows.data.unique()) == [sale.data for sale in SMOKE]
     assert set(rows.order) == {SELLER, BUYER, RANDOM}
-    assert rows.rank_correlation.between(-1, 1).all()
-    assert rows.ceiling.between(0, 1).all()
     assert (rows[["total_error", "total_of_both_error", "own_total_error"]] > 0).all(axis=None)
     assert (rows[rows.fraction == 0].change == 0).all()  # relative to B alone
     at_end = rows[rows.fraction == 1].groupby(["data", "buyer"]).change
@@ -70,7 +70,8 @@ def test_where_u_begins_is_a_matter_of_adding_it():
 def test_models(model):
     sale = Sale("wine", model, 10, buyers=2, draws=1, permutations=1, n_database=80, n_test=40,
                 n_heldout=20)  # fmt: skip
-    assert 0.2 < sale.U(sale.dataset.test)(sale.seller) <= 1
+    # Wine is easy: ten errors among the 40 test rows would already be a model that is not trained.
+    assert sale.U(sale.dataset.test)(sale.seller) > 0.75
 
 
 def doctored(rows, *, r, ape, seller):

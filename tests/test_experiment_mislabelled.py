@@ -9,6 +9,8 @@ from dshapley.experiments import mislabelled
 from dshapley.experiments.mislabelled import D_SHAPLEY, LEFT_OUT, NEIGHBOURS, RANDOM, TMC
 from dshapley.experiments.work import Work
 
+pytestmark = pytest.mark.slow
+
 WAYS = [D_SHAPLEY, NEIGHBOURS, TMC, LEFT_OUT, RANDOM]
 
 
@@ -22,7 +24,6 @@ def test_runs_and_goes_on(done, monkeypatch):
     rows, work = done
     assert list(rows.way.unique()) == WAYS
     assert set(rows.data) == {"adult_sample", "breast_cancer"}
-    assert rows.auc.between(0, 1).all()
     for _, line in rows.groupby(["data", "way", "repetition"]):
         assert line.found.is_monotonic_increasing
         assert line.auc.nunique() == 1

@@ -446,10 +446,10 @@ def test_a_result_says_by_which_path(model, path, reason, tmp_path):
         warnings.simplefilter("ignore", category=DShapleyWarning)
         found = ds.value(B, model=model, test=test, m=8, stop=3, store=tmp_path / "run")
     for about in (found.draws.about, ds.load_run(tmp_path / "run").about):
-        assert about["path"] == path
-        assert about["min_rows"] == 1
-        assert ("path.reason" in about) == bool(reason)
-        assert reason is None or reason in about["path.reason"]
+        assert about.identity.potential["path"] == path
+        assert about.identity.potential["min_rows"] == 1
+        assert bool(about.context.reasons) == bool(reason)
+        assert reason is None or reason in about.context.reasons["path.reason"]
 
 
 @pytest.mark.parametrize("least", [0, -3])

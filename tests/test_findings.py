@@ -8,6 +8,7 @@ import pytest
 
 import dshapley as ds
 from dshapley.reporting.findings import by_class, class_labels, sentences, warnings_of
+from dshapley.sampling.about import About, Identity
 from records import plain_draws
 
 
@@ -16,7 +17,9 @@ def valued(gains, *, y=None, m=8, **about):
     gains = np.asarray(gains, dtype=float)
     n, points = gains.shape
     draws = plain_draws(1 + np.arange(n) % m, gains, np.full(m, 1 / m), balanced=True)
-    about = {"metric": "accuracy", "database": "d", "points": "d", **about}
+    identity = {"database": "d", "points": "d"} | about
+    metric = identity.pop("metric", "accuracy")
+    about = About(identity=Identity(**identity, potential={"metric": metric}))
     draws = ds.Draws(**{**draws.__dict__, "about": about, "seconds": np.full(n, 2.0)})
     Z = ds.Points(np.zeros((points, 1)), np.zeros(points, int) if y is None else np.asarray(y))
     return ds.estimate(draws, points=Z)

@@ -7,6 +7,8 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from dshapley.learners.trees.splits import ENTROPY, GINI, SQUARES
 from trees import differences, first_draw, is_tie, limits, same_tree, tree_of
 
+pytestmark = pytest.mark.slow
+
 D = 9
 CRITERIA = {"gini": GINI, "entropy": ENTROPY}
 GROWTH = [

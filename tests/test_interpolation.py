@@ -204,9 +204,11 @@ class TestErrors:
         expected = new.inherited * new.stderr**2
         np.testing.assert_allclose(expected, 0.1, atol=4 * 0.1 * np.sqrt(2 / 8))
 
+    @pytest.mark.slow
     def test_coverage_of_new_points(self, measured):
         assert_covers([run[-1] for run in measured])
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("which", "model", "level"),
         [
@@ -221,12 +223,14 @@ class TestErrors:
         runs = replications(points, truth, n=80, level=level, model=model, repeats=repeats)
         assert_covers([run[-1] for run in runs])
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(("which", "level"), [("neighbours", 0.1), ("means", 0.0)])
     def test_coverage_of_the_best_model(self, which, level, request):
         points, truth = request.getfixturevalue(which)
         runs = replications(points, truth, n=80, level=level, model="auto", repeats=4)
         assert_covers([run[-1] for run in runs], most=0.98)
 
+    @pytest.mark.slow
     def test_errors_taken_for_independent_cover_too_little(self, means):
         """Why `noise` is asked for; and that the tests above can fail."""
         points, truth = means
@@ -235,6 +239,7 @@ class TestErrors:
         )
         assert np.mean([run[-1] for run in runs]) < 0.85
 
+    @pytest.mark.slow
     def test_r2_true_is_that_against_the_truth(self, measured):
         """Fails if shared errors were taken for independent ones, which r2 hides."""
         gaps, naive = [], []
@@ -267,6 +272,7 @@ class TestErrors:
 
 
 class TestShrunk:
+    @pytest.mark.slow
     def test_mean_squared_error_falls_and_intervals_cover(self, measured):
         fall, covered = [], []
         for h, values, stderr, truth, _ in measured:

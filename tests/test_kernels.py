@@ -1,14 +1,20 @@
 """Compiled loops: who waits for the compiler is told what for."""
 
+import importlib
+import os
+import pkgutil
 import re
+import subprocess
 import sys
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import numba
 import numpy as np
 import pytest
 
+from dshapley import learners
 from dshapley.learners import kernels
 
 
@@ -95,15 +101,12 @@ def test_a_slow_loop_is_announced_before_it_is_compiled(monkeypatch, capsys, tmp
     monkeypatch.setattr(kernels, "_compiled", compiled)
     kernel = kernels.slow_literal(add_up)
     if cached:
-        (tmp_path / "test_kernels.add_up-12.py311.1.nbi").touch()
+        sources = kernels._sources_of(add_up)
+        (tmp_path / f"test_kernels.add_up-12.py311.{sources}.nbi").touch()
     for _ in range(2):
         kernel(np.ones(1), np.zeros(1))
     said = ["compiling add_up loops for their first use" in text for text in seen]
     assert said == [not cached, False]
-
-
-def test_a_second_is_long():
-    assert kernels._LONG == 1.0
 
 
 def test_a_kernel_is_compiled_and_keeps_its_name():
@@ -127,18 +130,87 @@ def test_numbers_that_are_none_keep_their_meaning(kind):
 def test_without_a_folder_to_keep_it_in_it_is_compiled_all_the_same(monkeypatch):
     asked = []
 
-    def njit(function, **options):
-        asked.append(options)
-        if "cache" in options:
-            raise RuntimeError("cannot cache function: no locator available")
-        return numba.njit(**options)(function)
+    def refuse(function):
+        asked.append(function)
+        raise RuntimeError("cannot cache function: no locator available")
 
-    monkeypatch.setattr(kernels, "_njit", njit)
+    monkeypatch.setattr(kernels, "_Cache", refuse)
     out = np.zeros(1)
     kernels.kernel(add_up)(np.ones(4), out)
     assert out[0] == 4.0
-    assert [options.get("cache", False) for options in asked] == [True, False]
-    assert asked[0] == {**asked[1], "cache": True}
+    assert asked == [add_up]
+    assert kernels._compiled(add_up).stats.cache_path is None
+
+
+def test_it_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    compiled = kernels._compiled(add_up)
+    compiled(np.ones(4), np.zeros(1))
+    kept = [path.name for path in Path(compiled.stats.cache_path).iterdir()]
+    assert len(kept) == 2
+    assert all(f".{kernels._sources_of(add_up)}." in name for name in kept)
+
+
+INNER = """
+from dshapley.learners.kernels import literal_inlined
+
+@literal_inlined
+def term(x):
+    return {term}
+"""
+
+OUTER = """
+import sys
+import numpy as np
+from dshapley.learners.kernels import _compiled
+from loops.inner import term
+
+def total(x):
+    found = 0.0
+    for number in x:
+        found += term(number)
+    return found
+
+compiled = _compiled(total)
+result = compiled(np.arange(4.0))
+print(result, len(compiled.stats.cache_misses), compiled.stats.cache_path)
+"""
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_change_of_an_inlined_function_compiles_its_callers_anew(tmp_path, elsewhere):
+    """Though the file of the caller, all that numba looks at, is as it was."""
+    folder = tmp_path / "loops"
+    folder.mkdir()
+    (folder / "outer.py").write_text(OUTER)
+    other = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")} if elsewhere else {}
+    source = str(Path(kernels.__file__).parents[2])
+    environment = os.environ | other | {"PYTHONPATH": os.pathsep.join([str(tmp_path), source])}
+
+    def run(term):
+        (folder / "inner.py").write_text(INNER.format(term=term))
+        command = [sys.executable, "-B", "-m", "loops.outer"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        result, compiled, path = done.stdout.split()
+        kept = sorted(file.suffix for file in Path(path).iterdir() if file.suffix != ".py")
+        assert kept == [".nbc", ".nbi"]  # and nothing of the version before
+        assert Path(path).is_relative_to(tmp_path / ("cache" if elsewhere else "loops"))
+        return float(result), int(compiled)
+
+    assert [run("x"), run("x"), run("x * x"), run("x * x")] == [(6, 1), (6, 0), (14, 1), (14, 0)]
+
+
+def test_compiled_code_contains_nothing_of_other_folders():
+    """Since only the sources of a loop's own folder are watched."""
+    n_shared = 0
+    for found in pkgutil.walk_packages(learners.__path__, "dshapley.learners."):
+        module = importlib.import_module(found.name)
+        for value in vars(module).values():
+            if hasattr(value, "py_func"):
+                file = Path(value.py_func.__code__.co_filename)
+                assert file.parent == Path(module.__file__).parent, (found.name, value)
+                n_shared += file != Path(module.__file__)
+    assert n_shared > 0
 
 
 def test_the_note_goes_to_standard_error_as_it_is_then(slow, monkeypatch):

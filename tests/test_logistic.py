@@ -15,6 +15,8 @@ from dshapley.errors import DShapleyWarning
 from dshapley.learners import logistic, passes
 from dshapley.potentials.testing import check_learner
 
+pytestmark = pytest.mark.slow
+
 SIZES = [2, 5, 30, 150, 400]
 LABELS = ["accuracy", "balanced_accuracy", "f1"]
 NUMBERS = ["roc_auc", "log_score", "brier"]

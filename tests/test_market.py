@@ -18,6 +18,7 @@ from dshapley.errors import DShapleyWarning
 from dshapley.market.coding import coded, coding_of, table_summary
 from dshapley.market.comparison import rank_correlation, reliability
 from dshapley.market.summaries import _directions
+from dshapley.sampling.about import About, Identity
 from records import MeanGame
 
 # Summaries and their distance
@@ -38,8 +39,9 @@ def seller():
 def test_the_distance_of_a_shift_is_its_length(seller, shift):
     found = market.match(seller, market.summary(cloud(1000, seed=1, shift=shift), like=seller))
     assert found.beyond_noise
-    assert found.excess == pytest.approx(shift, rel=0.12)
-    assert found.shift == pytest.approx(shift, rel=0.15)
+    error = np.sqrt(2 / 1000)  # of the difference of two means
+    assert found.excess == pytest.approx(shift, abs=3 * error)
+    assert found.shift == pytest.approx(shift, abs=3 * error)
 
 
 def test_the_distance_is_below_that_of_optimal_transport():
@@ -51,9 +53,11 @@ def test_the_distance_is_below_that_of_optimal_transport():
     W = ds.bounds.wasserstein(
         ds.Points((a.X - one.mean) / one.scale), ds.Points((b.X - one.mean) / one.scale)
     )
-    assert 0.8 * W < found.distance < 1.02 * W
+    # 0.99 W: the spread changes alike in all directions. Both are of 500 rows, to some percent.
+    assert 0.95 * W < found.distance < 1.02 * W
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "n_buyer"), [(1000, 1000), (1000, 60), (60, 400)])
 def test_the_noise_is_what_samples_of_one_distribution_show(n, n_buyer):
     distances, noise, beyond = [], [], 0
@@ -64,7 +68,7 @@ def test_the_noise_is_what_samples_of_one_distribution_show(n, n_buyer):
         noise.append(found.noise)
         beyond += found.beyond_noise
     assert np.mean(noise) == pytest.approx(np.mean(distances), rel=0.15)
-    assert beyond <= 5  # one in twenty of 30
+    assert beyond <= 30 * 0.05 + 3 * np.sqrt(30 * 0.05 * 0.95)  # one in twenty
 
 
 def test_labels_belong_to_the_distribution():
@@ -217,6 +221,7 @@ def test_the_buyer_finds_the_order_of_the_list(sale, found):
     assert "in the order that you find" in found.verdict
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tails", [2.5, 30])
 @pytest.mark.parametrize("common", ["nothing", "a shift", "a factor"])
 @pytest.mark.parametrize("noise", [3.0, 10.0])
@@ -273,7 +278,7 @@ def test_a_shuffled_list_is_found_out(sale):
     prices, B, S, U = sale
     turned = ds.Points(S.X[::-1], S.y[::-1], S.ids)  # the even ones were the bad
     found = market.check(prices, B, turned, U=U, draws=60)
-    assert found.rank_correlation[0] < 0
+    assert found.rank_correlation[0] < -0.59 + 3 / np.sqrt(39)  # -0.59, of 40 rows
     assert found.order == "fails"
     assert "does not put" in found.verdict
 
@@ -305,7 +310,7 @@ def listed(values, stderr, U=None, *, m=60, common=None, **about):
     signs = rng.normal(size=(500, 1 if common else n)) * np.ones((1, n))
     gains = values + signs * stderr * np.sqrt(500)
     k = 1 + np.arange(500) % m
-    about = {"described": ["potential", "metric"], "potential": "sum", "metric": "sum", **about}
+    about = About(identity=Identity(potential={"potential": "sum", "metric": "sum", **about}))
     draws = ds.Draws(
         np.arange(500), k, gains.astype(np.float32), np.full(m, 1 / m), np.arange(n),
         np.ones(n, int), about,
@@ -511,6 +516,7 @@ def test_splitting_shows_the_true_difference(lots):
     assert found.to_frame().index.tolist() == [0, 1, 2]
 
 
+@pytest.mark.slow
 def test_the_error_of_a_difference_is_right(lots):
     rows, bundles, names = lots
     truth = np.add.reduceat(rows.values(30), [0, 4, 8]) - bundles.values(30)
@@ -523,7 +529,7 @@ def test_the_error_of_a_difference_is_right(lots):
                 found = market.splitting(*both(rows, names, n=150, seeds=seeds(s)), names)
             assert found.joint == (kind == "joint")
             z[kind].append((found.difference - truth) / found.stderr)
-        assert 0.75 < np.std(z[kind]) < 1.3
+        assert abs(np.std(z[kind]) - 1) < 3 / np.sqrt(2 * 120)
 
 
 def test_an_additive_potential_cannot_be_attacked(recwarn):

@@ -29,7 +29,6 @@ def test_they_are_refitted(make, metric):
     assert isinstance(U.learner, Refit)
     assert "path.reason" not in U.describe()
     gains = U.seeded(3).marginals(S, Z)
-    assert np.isfinite(gains).all()
     np.testing.assert_array_equal(gains, U.seeded(3).marginals(S, Z))
     np.testing.assert_array_equal(gains, [U.seeded(3)(S + z) - U.seeded(3)(S) for z in Z])
     assert len({U.seeded(seed)(S) for seed in range(5)}) > 1 or metric == "accuracy"

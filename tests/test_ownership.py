@@ -72,7 +72,7 @@ def test_a_manifest_that_was_changed_is_nobodys_own(run, tmp_path, part):
     shutil.copy(tmp_path / "base.csv", secret / "payroll.csv")
     path = run / "manifest.json"
     manifest = json.loads(path.read_text())
-    manifest["info"][part] = str(secret / "payroll.csv")
+    manifest["context"]["source"][part] = str(secret / "payroll.csv")
     path.write_text(json.dumps(manifest))
     assert not is_own(run)
     assert call(*commands(run)[0]).exit_code == 2
@@ -86,7 +86,7 @@ def test_a_manifest_that_was_changed_is_nobodys_own(run, tmp_path, part):
 def test_names_that_lead_elsewhere(foreign, name):
     path = foreign / "manifest.json"
     manifest = json.loads(path.read_text())
-    manifest["info"]["points_table"] = name
+    manifest["context"]["source"]["points_table"] = name
     path.write_text(json.dumps(manifest))
     done = call(*commands(foreign)[0], "--source", foreign.parent)
     assert done.exit_code == 2, done.output
@@ -101,7 +101,7 @@ def test_names_that_lead_elsewhere(foreign, name):
 def test_a_question_of_wrong_types_is_one_line(foreign, change):
     path = foreign / "manifest.json"
     manifest = json.loads(path.read_text())
-    manifest["info"] |= change
+    manifest["context"]["source"] |= change
     path.write_text(json.dumps(manifest))
     done = call(*commands(foreign)[0], "--source", foreign.parent)
     assert done.exit_code == 2

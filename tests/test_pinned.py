@@ -20,6 +20,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 import dshapley as ds
 
+pytestmark = pytest.mark.slow
+
 FILE = Path(__file__).with_name("pinned.json")
 
 

@@ -15,6 +15,8 @@ from dshapley.errors import FitError
 from dshapley.learners import logistic, passes, precise, softmax
 from dshapley.learners.fast import UncertainError
 
+pytestmark = pytest.mark.slow
+
 LONG = np.longdouble
 CLOSE = 2e-8
 """Decision values are certified to 1e-8, and the brier score changes by less than they do; U(S + z)

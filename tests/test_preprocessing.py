@@ -100,7 +100,7 @@ def test_once_equals_transforming_by_hand(steps, model):
     database, test, points = by_hand(step, database, test, points)
     expected = ds.value(database, model=model, test=test, points=points, **options)
     assert found.values.tolist() == expected.values.tolist()
-    assert found.about["path"] == expected.about["path"]
+    assert found.about.identity.potential["path"] == expected.about.identity.potential["path"]
 
 
 def test_once_with_bundles_and_the_database_itself():

@@ -117,15 +117,17 @@ def simulated():
     return {name: np.mean(found, axis=0) for name, found in held.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["total value", "total price", "rate"])
 def test_the_intervals_of_totals_hold_the_truth(simulated, what):
     assert 0.91 <= simulated[what] <= 0.99  # 0.95 +- three errors of 300 runs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["price", "of budget"])
 def test_the_intervals_of_prices_hold_the_truth(simulated, what):
     assert 0.93 <= simulated[what].mean() <= 0.985
-    assert simulated[what].min() > 0.88
+    assert simulated[what].min() > 0.95 - 4 * np.sqrt(0.95 * 0.05 / 300)
 
 
 def test_the_error_of_a_total_has_what_errors_have_in_common(valuation, prices):
@@ -133,7 +135,7 @@ def test_the_error_of_a_total_has_what_errors_have_in_common(valuation, prices):
     noise = valuation.noise(4000).sum(axis=1)
     assert total["stderr"] == pytest.approx(noise.std(), rel=0.05)
     alone = np.sqrt((valuation.stderr**2).sum())
-    assert total["stderr"] > 1.5 * alone  # or the sum of independent errors would do
+    assert total["stderr"] > 4 * alone  # or the sum of independent errors would do
 
 
 def test_there_and_back(tmp_path, prices):
@@ -273,6 +275,7 @@ def test_no_features_and_no_labels_but_those_asked_for(tmp_path):
     from sklearn.naive_bayes import GaussianNB
 
     from dshapley.api import Request, answer
+    from dshapley.sampling.about import Source
 
     secret = 0.123454321
     B = labelled(60)
@@ -282,7 +285,9 @@ def test_no_features_and_no_labels_but_those_asked_for(tmp_path):
     request = Request(
         database=ds.Points(X, words), model=GaussianNB(), points=Z, m=10, stop=20,
         test=ds.Points(labelled(40, seed=1).X, words[:40]),
-        info={"table": "/home/seller/secret.csv"},
+        source=Source(
+            table="/home/seller/secret.csv", target="y", task="classification", model="own"
+        ),
     )  # fmt: skip
     values = answer(request)
     market.price_list(values, rate=1.0).save(tmp_path / "list")

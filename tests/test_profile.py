@@ -39,7 +39,7 @@ def test_the_profile_is_the_mean_marginal_of_each_band():
     )
     z = (profile.means - truth) / profile.stderr
     assert np.abs(z).max() < 4
-    assert 0.5 < z.std() < 1.5
+    assert abs(z.std() - 1) < 3 / np.sqrt(2 * 27)
     frame = profile.to_frame()
     assert len(frame) == 7 * 4
     assert frame["marginal"].to_numpy()[4] == profile.means[1, 0]
@@ -48,11 +48,16 @@ def test_the_profile_is_the_mean_marginal_of_each_band():
 def test_the_exponent_is_found():
     found = [size_profile(power_draws(200, 4000, seed=s)).exponent for s in range(8)]
     assert abs(np.mean(found) - 1.2) < 4 * np.std(found, ddof=1) / np.sqrt(8)
-    assert np.std(found) < 0.3
+    # 0.005, which of eight runs is known to a quarter of itself.
+    assert np.std(found) < 0.005 * (1 + 3 * 0.25)
 
 
+@pytest.mark.slow
 def test_extrapolated_intervals_hold_the_values_of_a_larger_size():
-    """Each run's 95 % intervals at 3 m; the law holds exactly, so only the draws err."""
+    """All intervals of 60 runs at 3 m, which is more than 95 %: the law holds exactly here.
+
+    Errors allow for laws that do not hold, and only the draws err.
+    """
     truth, inside, z = exact(300), [], []
     for seed in range(60):
         valuation = ds.estimate(power_draws(100, 1500, seed=seed))
@@ -61,7 +66,7 @@ def test_extrapolated_intervals_hold_the_values_of_a_larger_size():
         low, high = larger.interval(0.95)
         inside.append((low <= truth) & (truth <= high))
         z.append((larger.values - truth) / larger.stderr)
-    assert 0.9 < np.mean(inside) <= 1.0
+    assert np.all(inside)
     assert np.abs(np.mean(z, axis=0)).max() < 4 / np.sqrt(60)
 
 
@@ -93,6 +98,7 @@ def digits():
     return run, direct, U, ds.Points(X[:300], y[:300])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("m", [100, 150])
 def test_extrapolation_stays_within_the_range_of_the_metric(digits, m):
     """A hump in the marginals: the law alone says a gain of 1.5, and accuracy ends at 1."""
@@ -105,7 +111,7 @@ def test_extrapolation_stays_within_the_range_of_the_metric(digits, m):
     assert known.values.mean() * m == pytest.approx(gain[0])
     for larger in (plain, known):
         low, high = larger.interval(0.95)
-        assert ((low <= truth.values) & (truth.values <= high)).mean() >= 0.9
+        assert ((low <= truth.values) & (truth.values <= high)).all()
 
     def miss(values):
         return np.sqrt(((values - truth.values) ** 2).mean())
@@ -113,6 +119,7 @@ def test_extrapolation_stays_within_the_range_of_the_metric(digits, m):
     assert miss(known.values) < miss(plain.values)
 
 
+@pytest.mark.slow
 def test_a_measured_gain_is_that_of_a_run(digits):
     """By efficiency the mean value over the database's points, times m, is the gain."""
     _, _, U, database = digits
@@ -136,6 +143,7 @@ def test_a_gain_is_what_values_add_up_to():
         extrapolate(valuation, m=200, gain=np.nan)
 
 
+@pytest.mark.slow
 def test_the_anchor_says_what_points_like_the_databases_are_worth(digits):
     """Points that are all mislabelled: the gain is that of the database, not theirs."""
     _, _, U, database = digits
@@ -157,7 +165,7 @@ def test_the_anchor_says_what_points_like_the_databases_are_worth(digits):
     off = [abs(larger.values.mean() - truth.values.mean()) for larger in (plain, known)]
     assert off[1] < off[0] / 3
     low, high = known.interval(0.95)
-    assert ((low <= truth.values) & (truth.values <= high)).mean() >= 0.9
+    assert ((low <= truth.values) & (truth.values <= high)).all()
 
 
 def test_too_far_is_refused():
@@ -171,8 +179,6 @@ def test_errors_for_people():
     valuation = ds.estimate(power_draws(100, 500))
     with pytest.raises(ds.InputError, match="above the run's 100"):
         extrapolate(valuation, m=100)
-    known = ds.MeanPotential(ds.Points(np.zeros((2, 1))))
-    assert known.R2 == 0
     with pytest.raises(ds.InputError, match="keep no draws"):
         extrapolate(ds.data_shapley.random_order(ds.Points(np.zeros((3, 1)))), m=10)
     small = power_draws(100, 500).take(power_draws(100, 500).k < 4)

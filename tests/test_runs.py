@@ -151,6 +151,7 @@ def test_interrupt_keeps_finished_draws_and_says_how_to_go_on(tmp_path, setup):
         ds.run(U, design, Z, stop=1000)
 
 
+@pytest.mark.slow
 def test_workers_that_keep_dying_are_an_error_for_people(tmp_path, setup, monkeypatch):
     monkeypatch.setattr("dshapley.running.workers._PATIENCE", 0.0)
     _, design, Z = setup

@@ -14,6 +14,8 @@ import dshapley as ds
 from dshapley.cli.start import run_command
 from dshapley.data.datasets import adult_sample
 
+pytestmark = pytest.mark.slow
+
 QUICK = ["--target", "income", "--model", "naive_bayes", "--m", "20"]
 ENDLESS = [*QUICK, "--draws", "1000000", "--jobs", "2"]
 

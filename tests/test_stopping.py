@@ -99,7 +99,7 @@ def test_stable_is_the_papers_rule():
 def test_stable_does_not_hang_on_points_worth_nothing():
     gains = np.ones((400, 2))
     gains[:, 1] = np.random.default_rng(0).normal(0, 0.01, 400)  # its own change is never small
-    assert first_stop(Stable(), draws_of(gains)) is not None
+    assert first_stop(Stable(), draws_of(gains)) == 200
 
 
 def test_stable_goes_on_while_values_move():
@@ -113,7 +113,7 @@ def test_any_of():
     assert rule.limit == 50
     assert first_stop(rule, noise(100)) == 50
     assert rule(noise(3), 11)
-    assert rule.expected(noise(20), 1.0) <= 50
+    assert rule.expected(noise(20), 1.0) == 50
 
 
 def test_a_run_ends_by_default():
@@ -145,6 +145,7 @@ def test_rules_that_make_no_sense(make):
 # --- a settled order
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["neighbours", "real rows"])
 @pytest.mark.parametrize("asked", [0.95, 0.99])
 def test_a_settled_order_is_that_of_the_true_values(name, asked):
@@ -158,7 +159,8 @@ def test_a_settled_order_is_that_of_the_true_values(name, asked):
         values = ds.estimate(draws.first(stops[-1])).values
         real.append(np.corrcoef(values, truth)[0, 1] ** 2)
     assert np.mean(real) > asked
-    assert 0.7 < np.median(expected) / np.median(stops) < 1.4
+    # 1.05 to 1.18, by the game and what was asked.
+    assert 0.9 < np.median(expected) / np.median(stops) < 1.3
 
 
 def test_of_one_point_its_value_is_told_from_zero():
@@ -167,7 +169,7 @@ def test_of_one_point_its_value_is_told_from_zero():
         first_stop(Settled(0.9), draws_of(mean + rng.normal(size=(3000, 1)))) for mean in (1, 0.2)
     ]
     assert stops[0] == 100
-    assert 150 < stops[1] < 3000
+    assert 150 < stops[1] < 300  # 0.04 n = 9, about, where n draws explain nine tenths
 
 
 def test_an_order_of_equal_values_is_never_settled():

@@ -9,6 +9,7 @@ import pytest
 
 import dshapley as ds
 from dshapley.files import write_atomically
+from dshapley.sampling.about import Context
 
 
 @pytest.fixture
@@ -29,17 +30,20 @@ def same(a, b):
 
 
 def test_folder_holds_the_run(tmp_path, setup):
-    draws = ds.run(*setup, stop=30, store=tmp_path / "run", info={"note": "first"})
+    draws = ds.run(
+        *setup, stop=30, store=tmp_path / "run", context=Context(notes={"note": "first"})
+    )
     loaded = ds.load_run(tmp_path / "run")
     assert same(draws, loaded)
     assert loaded.weights.tolist() == draws.weights.tolist()
-    assert loaded.about["note"] == "first"
+    assert loaded.about.context.notes == {"note": "first"}
+    assert loaded.about == draws.about
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
     assert manifest["identity"]["seed"] == 3
     assert manifest["identity"]["m"] == 8
     assert manifest["identity"]["database"] == setup[1].database.fingerprint()
     assert {"dshapley", "numpy", "scikit-learn", "python"} <= set(manifest["versions"])
-    assert manifest["format"] == 4
+    assert manifest["format"] == 5
     assert loaded.seconds.tolist() == draws.seconds.tolist()
     assert (loaded.seconds > 0).all()
 
@@ -65,13 +69,13 @@ def test_folder_holds_what_the_anchor_needs(tmp_path, setup, stratified, labels)
     assert a.stderr.tobytes() == b.stderr.tobytes()
 
 
-@pytest.mark.parametrize("number", [1, 2, 3, 5, None, True, "4"])
+@pytest.mark.parametrize("number", [1, 2, 3, 4, 6, None, True, "5"])
 def test_a_folder_of_another_format_is_refused(tmp_path, setup, number):
     """Those of earlier versions among them."""
     ds.run(*setup, stop=5, store=tmp_path / "run")
     path = tmp_path / "run" / "manifest.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "format": number}))
-    why = "wrong numbers" if number in (1, 2) and number is not True else "this dshapley reads 4"
+    why = "wrong numbers" if number in (1, 2) and number is not True else "this dshapley reads 5"
     message = rf"has format {number!r}; .*{why}"
     for ask in (
         lambda: ds.load_run(tmp_path / "run"),
@@ -130,11 +134,11 @@ def test_nothing_is_written_before_the_first_draw(tmp_path, setup):
         ),
         (
             lambda U, d, Z: (U, ds.Design(d.database, 8, "1/k", 3, balanced=True), Z),
-            "sizes was independent, is balanced",
+            "balanced was False, is True",
         ),
         (
             lambda U, d, Z: (U, ds.Design(d.database, 8, "1/k", 3, control_variates=True), Z),
-            "anchor was False, is True",
+            "control_variates was False, is True",
         ),
         (lambda U, d, Z: (U, ds.Design(d.database.take([0, 1]), 8, "1/k", 3), Z), "database was"),
         (lambda U, d, Z: (U, d, Z.take([0, 1, 2])), "points was"),

@@ -14,6 +14,8 @@ from sklearn.linear_model import LogisticRegression
 import dshapley as ds
 from conftest import labelled
 
+pytestmark = pytest.mark.slow
+
 KILLS = 20
 
 RUN = """

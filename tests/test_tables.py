@@ -197,7 +197,7 @@ def test_rows_set_aside_for_testing_are_said():
     made = prepare(table, target="y", task="classification", test_size=0.2)
     assert made.notices[-1].startswith("10 rows are set aside to test models on and get no value")
     assert len(made.test) == 10
-    for other in ({}, {"points": table, "test_size": 0.2}, {"test": table}):
+    for other in ({}, {"points": table, "test_size": 0.2}, {"test": table, "test_size": 0.2}):
         made = prepare(table, target="y", task="classification", **other)
         assert not any("set aside" in text for text in made.notices)
     assert prepare(table, target="y", task="classification").test is None
@@ -800,8 +800,3 @@ def test_ids_that_name_several_rows_are_refused():
     check_distinct(np.array(["C1", "C2"]), "customer")
     with pytest.raises(ds.InputError, match="--id customer: 'C1' names 2 rows; use --group custom"):
         check_distinct(np.array(["C1", "C2", "C1"]), "customer")
-
-
-def test_a_test_table_and_a_share_are_one_too_many(table):
-    with pytest.raises(ds.InputError, match="--test and --test-size: give one of the two"):
-        prepare(table, target="bought", task="classification", test=table, test_size=0.2)

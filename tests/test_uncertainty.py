@@ -31,9 +31,10 @@ def binomial_error(p, n):
 # --- all at once
 
 
-@pytest.mark.parametrize("common", [0.0, 0.5, 0.95])
-def test_simultaneous_intervals_hold_all_points_at_once(common):
-    """In 95 % of 500 runs, and each alone in more."""
+@pytest.mark.slow
+@pytest.mark.parametrize(("common", "each"), [(0.0, 0.996), (0.5, 0.993), (0.95, 0.979)])
+def test_simultaneous_intervals_hold_all_points_at_once(common, each):
+    """In 95 % of 500 runs, and each alone in more: the less errors have in common, the more."""
     rng, held, alone = np.random.default_rng(1), [], []
     spread = np.linspace(0.2, 3.0, 12)
     for _ in range(500):
@@ -42,10 +43,12 @@ def test_simultaneous_intervals_hold_all_points_at_once(common):
         )
         held.append(((low <= 0) & (high >= 0)).all())
         alone.append((low <= 0) & (high >= 0))
-    assert 0.93 <= np.mean(held) <= 0.97
-    assert np.mean(alone) > 0.96
+    assert abs(np.mean(held) - 0.95) < 2 * binomial_error(0.95, 500)
+    shares = np.mean(alone, axis=1)
+    assert shares.mean() == pytest.approx(each, abs=3 * shares.std() / np.sqrt(500))
 
 
+@pytest.mark.slow
 def test_each_by_itself_would_not():
     """Plain intervals of 12 independent values all hold in 0.95^12 = 54 % of runs."""
     rng = np.random.default_rng(1)
@@ -82,6 +85,7 @@ def test_simultaneous_intervals_of_few_draws_are_wider():
     assert (high - low)[0] / 2 == pytest.approx(stats.t(4).ppf(0.975) * found.stderr[0], rel=0.08)
 
 
+@pytest.mark.slow
 def test_simultaneous_intervals_hold_for_balanced_sizes():
     """Influences are deviations within groups of a few draws; the freedom counts the groups."""
     rng = np.random.default_rng(2)
@@ -90,7 +94,7 @@ def test_simultaneous_intervals_hold_for_balanced_sizes():
         gains = correlated(rng, 120, 6, 0.5)
         low, high = ds.estimate(means(gains, balanced=True)).interval(simultaneous=True)
         held.append(((low <= 0) & (high >= 0)).all())
-    assert 0.93 <= np.mean(held) <= 0.97
+    assert abs(np.mean(held) - 0.95) < 2 * binomial_error(0.95, 500)
 
 
 # --- at any time
@@ -108,8 +112,12 @@ def sure_of_zero(gains, quantile):
     return (np.abs(mean) > np.array([quantile(i) for i in n]) * stderr).any(axis=1)
 
 
-@pytest.mark.parametrize("kind", ["normal", "skewed", "of another spread at first"])
-def test_anytime_intervals_hold_at_every_look(kind):
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "plain_fails"),
+    [("normal", 0.33), ("skewed", 0.35), ("of another spread at first", 0.22)],
+)
+def test_anytime_intervals_hold_at_every_look(kind, plain_fails):
     """In 2,000 paths of 100 to 3,000 draws; plain intervals fail in a third of them."""
     rng, n = np.random.default_rng(0), 2000
     gains = rng.normal(size=(n, 3000))
@@ -120,9 +128,10 @@ def test_anytime_intervals_hold_at_every_look(kind):
     ever = sure_of_zero(gains, lambda i: uncertainty.anytime_quantile(i, 0.95)).mean()
     plain = sure_of_zero(gains, lambda i: uncertainty.student_quantile(0.975, i - 1)).mean()
     assert ever <= 0.05 + 2 * binomial_error(0.05, n)
-    assert plain > 0.2
+    assert abs(plain - plain_fails) < 3 * binomial_error(plain_fails, n)
 
 
+@pytest.mark.slow
 def test_anytime_intervals_are_for_all_points_at_once():
     """Twenty independent points: none leaves its interval in 95 % of paths."""
     rng, n_points = np.random.default_rng(1), 20
@@ -168,9 +177,13 @@ def test_it_is_narrowest_at_a_thousand_draws(confidence):
 # --- stopping at a precision
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("common", [0.0, 0.9])
 def test_a_precision_that_was_asked_for_is_met(common):
-    """All values within +-0.2 in 95 % of 400 runs, each stopped where it first says so."""
+    """All values within +-0.2 in each of 400 runs, stopped where they first say so.
+
+    95 % would do: the bound allows for a look after every draw, for ever.
+    """
     rng, rule = np.random.default_rng(3), Precision(0.2)
     met, stops = [], []
     for _ in range(400):
@@ -178,10 +191,10 @@ def test_a_precision_that_was_asked_for_is_met(common):
         n = next(n for n in range(100, 601, 10) if rule(draws.first(n), 0.0))
         met.append(np.abs(ds.estimate(draws.first(n)).values).max() <= 0.2)
         stops.append(n)
-    assert np.mean(met) >= 0.95
+    assert all(met)
     # It does not wait for certainty: so many draws are needed at the quantile for three points.
     quantile = uncertainty.anytime_quantile(300, 0.95, n_points=3)
-    assert np.median(stops) == pytest.approx((quantile / 0.2) ** 2, rel=0.15)
+    assert np.median(stops) == pytest.approx((quantile / 0.2) ** 2, rel=0.1)
 
 
 # --- ranks
@@ -192,17 +205,21 @@ def ranks(values):
     return 1 + (values[:, np.newaxis] < values).sum(axis=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("common", [0.0, 0.95])
 def test_rank_intervals_hold_the_true_ranks(common):
-    """Each in 95 % of 400 runs or more, points of nearly the same value among them."""
+    """Each in 99 % of 400 runs or more, points of nearly the same value among them.
+
+    95 % would do: Bonferroni's quantile is for differences that have nothing to do with each other.
+    """
     rng = np.random.default_rng(0)
     truth = np.array([0.0, 0.02, 0.3, 0.3001, 0.5, 1.0, 1.1, 2.0])
     held = []
     for _ in range(400):
         best, worst = ds.estimate(means(truth + correlated(rng, 100, 8, common))).rank_interval()
         held.append((best <= ranks(truth)) & (ranks(truth) <= worst))
-    assert np.mean(held, axis=0).min() >= 0.95
-    assert (best < worst).any()
+    assert np.mean(held, axis=0).min() >= 0.99 - 2 * binomial_error(0.99, 400)
+    assert (best < worst)[:4].all()  # of the last run: 0 and 0.02, 0.3 and 0.3001 cannot be told
 
 
 def test_rank_intervals_shrink_with_more_draws():
@@ -227,7 +244,7 @@ def test_what_errors_have_in_common_does_not_widen_rank_intervals():
     for a, b in zip(quiet.rank_interval(), loud.rank_interval(), strict=True):
         assert a.tolist() == b.tolist()
     best, worst = loud.rank_interval()
-    assert (worst - best).max() <= 1
+    assert best.tolist() == worst.tolist()
 
 
 def test_ranks_by_hand():
@@ -272,6 +289,7 @@ def calibration(true_values, *, n_runs, n_points, noise, share, common=0.0, seed
     return np.concatenate(said), np.concatenate(so)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("true_values", "common", "within"),
     [
@@ -290,7 +308,7 @@ def test_top_probabilities_are_as_frequent_as_they_say(true_values, common, with
     )
     for low in (0.0, 0.2, 0.4, 0.6, 0.8):
         here = (said >= low) & (said < low + 0.2 + 1e-9)
-        assert here.sum() > 50
+        assert here.sum() > 250
         assert abs(said[here].mean() - so[here].mean()) < within + 2 * binomial_error(
             so[here].mean(), here.sum()
         )
@@ -313,13 +331,13 @@ def test_top_probabilities_of_sure_values_are_certain():
 
 
 def test_top_probabilities_of_values_that_noise_explains_are_all_alike():
-    """True values that do not differ: hardly one point stands out."""
+    """True values that do not differ: in most runs no point stands out at all."""
     rng = np.random.default_rng(0)
     spread = [
         np.ptp(ds.estimate(means(rng.normal(size=(50, 30)))).top_probability(0.2))
         for _ in range(20)
     ]
-    assert np.median(spread) < 0.3
+    assert np.median(spread) == 0.0
 
 
 def test_top_probabilities_of_values_without_draws():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import reprlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from dshapley.potentials import ModelPotential, Retrain, potential
 from dshapley.potentials.preprocessing import Preprocess
 from dshapley.running.run import FEWEST_REFERENCES, Interrupted, run
 from dshapley.running.stopping import Stop, StopRule, as_rule
+from dshapley.sampling.about import Context, Source
 from dshapley.sampling.crossfitting import MOST_TESTED, CrossFitted, cross_fitted
 from dshapley.sampling.design import Design
 from dshapley.sampling.draws import Draws
@@ -115,7 +116,7 @@ class Request:
     seed: int = 0
     store: str | Path | None = None
     n_jobs: int | None = None
-    info: Mapping[str, Any] = field(default_factory=dict)
+    source: Source | None = None
 
 
 def value(
@@ -245,7 +246,7 @@ def answer(asked: Request) -> Valuation:
     try:
         record = run(
             tested, design, Z, stop=rule, store=asked.store, n_jobs=asked.n_jobs,
-            info={**asked.info, "p": share},
+            context=_context(asked, share),
         )  # fmt: skip
     except Interrupted as stop:
         with contextlib.suppress(InputError):  # too few draws for an answer, which is no error here
@@ -264,6 +265,13 @@ def _warn_of_tested(rows: Points, test: Points) -> None:
             f"{n:,} of the {len(rows):,} rows to value are test rows too: their values are too "
             "high, since a model that has seen a row answers it by heart"
         )
+
+
+def _context(asked: Request, share: float) -> Context:
+    weights = asked.sampling.weights
+    return Context(
+        share=share, weights=weights if isinstance(weights, str) else None, source=asked.source
+    )
 
 
 def _potential(asked: Request, *, crossed: bool) -> ModelPotential:

@@ -17,6 +17,7 @@ from dshapley.potentials import Potential, check_points, describe, seeded
 from dshapley.running.run import as_record, gather
 from dshapley.running.stopping import StopRule
 from dshapley.running.workers import Result
+from dshapley.sampling.about import Identity
 from dshapley.sampling.draws import Draws
 
 __all__ = [
@@ -139,14 +140,13 @@ def tmc_draws(
     check_points(U, points, name="points")
     rows, players = players_of(points)
     task = _Permutation(U, rows, players, tolerance, patience, seed, float(_answers(U, rows)[0]))
-    identity = {
-        "method": "TMC-Shapley",
-        "seed": seed,
-        "tolerance": tolerance,
-        "patience": patience,
-        "points": points.fingerprint(),
-        **describe(U),
-    }
+    identity = Identity(
+        method="TMC-Shapley",
+        seed=seed,
+        points=points.fingerprint(),
+        options={"tolerance": tolerance, "patience": patience},
+        potential=describe(U),
+    )
     # A permutation has one marginal of every point, at all sizes: one stratum of weight 1.
     return gather(
         task,

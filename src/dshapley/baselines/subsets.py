@@ -16,6 +16,7 @@ from dshapley.potentials import Potential, check_points, describe, marginals, se
 from dshapley.running.run import as_record, gather
 from dshapley.running.stopping import StopRule
 from dshapley.running.workers import Result
+from dshapley.sampling.about import Identity
 from dshapley.sampling.design import Design
 from dshapley.sampling.draws import Draws
 from dshapley.sampling.sizes import power, shown
@@ -95,14 +96,14 @@ def sampled_draws(
         weights = 1 / np.sqrt(k * (n - k + 1))
         weights = weights / weights.sum()
     design = Design(players_of(points)[0], n, weights, seed=seed, balanced=True)
-    identity = {
-        "method": "Shapley by subsets",
-        "seed": seed,
-        "weights": shown(design.weights),
-        "points": points.fingerprint(),
-        "valued": _some(points, np.flatnonzero(valued)).fingerprint(),
-        **describe(U),
-    }
+    identity = Identity(
+        method="Shapley by subsets",
+        seed=seed,
+        weights=shown(design.weights),
+        points=points.fingerprint(),
+        options={"valued": _some(points, np.flatnonzero(valued)).fingerprint()},
+        potential=describe(U),
+    )
     begun = Draws.none(points, weights=design.weights, balanced=True)
     return gather(
         _Subset(U, points, valued, design),
@@ -176,13 +177,13 @@ def bundle_draws(
     rows = B + bundles.points
     check_points(U, rows, name="points")
     task = _BesideRows(U, rows, [len(B) + places for places in bundles.members()], seed)
-    identity = {
-        "method": "Shapley of bundles beside rows",
-        "seed": seed,
-        "points": rows.fingerprint(),
-        "bundles": bundles.fingerprint(),
-        **describe(U),
-    }
+    identity = Identity(
+        method="Shapley of bundles beside rows",
+        seed=seed,
+        points=rows.fingerprint(),
+        options={"bundles": bundles.fingerprint()},
+        potential=describe(U),
+    )
     # A draw has one marginal of every bundle, weighted for its size: one stratum.
     return gather(
         task,

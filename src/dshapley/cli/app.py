@@ -231,7 +231,7 @@ def plan(
 def predict(
     folder: Annotated[Path, typer.Argument(help="A run folder.", metavar="DIR")],
     table: Annotated[Path, typer.Argument(help="Rows that were never run.")],
-    source: options.Source = None,
+    source: options.SourceOption = None,
     out: Annotated[
         Path | None, typer.Option(help="A .csv or .parquet file for the values.")
     ] = None,
@@ -270,11 +270,12 @@ def show(
 
         check_top(top)
         draws = load_run(folder)
-        if draws.about["method"] != METHOD:
+        about = draws.about
+        if about.identity.method != METHOD:
             raise InputError(
-                f"{folder} holds a run of {draws.about['method']}; show reads {METHOD}"
+                f"{folder} holds a run of {about.identity.method}; show reads {METHOD}"
             )
-        if draws.about.get("p", 1.0) != 1.0:
+        if about.context.share != 1:
             notice(
                 f"these are the {len(draws.ids):,} values that were measured; the predictions of "
                 f"the others are in {folder / 'values.csv'}"

@@ -49,7 +49,7 @@ def price(
         list[str] | None,
         typer.Option(help="A column of the table to show on the list; may be repeated."),
     ] = None,
-    source: options.Source = None,
+    source: options.SourceOption = None,
     out: Annotated[Path | None, typer.Option(help="The folder for the price list.")] = None,
     top: options.Top = 10,
 ) -> None:

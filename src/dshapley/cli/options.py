@@ -16,8 +16,10 @@ from dshapley.errors import MOST_M, InputError
 if TYPE_CHECKING:
     from dshapley.api import Fitting, Sampling
     from dshapley.data.tables import Prepared
+    from dshapley.data.targets import Task
     from dshapley.inference.valuation import Valuation
     from dshapley.running.stopping import Stop, StopRule
+    from dshapley.sampling.about import Source
 
 __all__ = ["Question", "seconds_of", "workers"]
 
@@ -159,7 +161,7 @@ Scheduler = Annotated[
 Out = Annotated[
     Path | None, typer.Option(help="The run folder: results, and what it takes to resume.")
 ]
-Source = Annotated[
+SourceOption = Annotated[
     Path | None,
     typer.Option(help="The run's table, or the folder of its tables [default: where they were]."),
 ]
@@ -196,6 +198,8 @@ class Question:
         from dshapley.learners.by_name import model_from_name
         from dshapley.learners.refit import is_classifier
 
+        if self.test is not None and self.test_size is not None:
+            raise InputError("--test and --test-size: give one of the two")
         names = [self.id_column, self.group]
         frame = read_table(self.table, text=names)
         estimator = model_from_name(self.model, task_of(frame, self.target, asked=self.task))
@@ -235,26 +239,27 @@ class Question:
             fitting=self.fitting,
             seed=self.seed,
             store=self.out,
-            info=self.info("classification" if is_classifier(estimator) else "regression"),
+            source=self.source("classification" if is_classifier(estimator) else "regression"),
         )
         with workers(self.backend, self.scheduler, self.jobs):
             return answer(request)
 
-    def info(self, task: str) -> dict[str, Any]:
-        """What a run folder keeps of the question, beside what identifies the run."""
-        return {
-            "table": str(self.table.resolve()),
-            "target": self.target,
-            "test_table": self.test and str(self.test.resolve()),
-            "test_size": self.test_size,
-            "points_table": self.points and str(self.points.resolve()),
-            "id": self.id_column,
-            "group": self.group,
-            "drop": list(self.drop),
-            "task": task,
-            "model": self.model,
-            "weights_as": self.sampling.weights,
-        }
+    def source(self, task: Task) -> Source:
+        """The tables and how they were made ready, for the run folder."""
+        from dshapley.sampling.about import Source
+
+        return Source(
+            table=str(self.table.resolve()),
+            target=self.target,
+            task=task,
+            model=self.model,
+            test_table=None if self.test is None else str(self.test.resolve()),
+            test_size=self.test_size,
+            points_table=None if self.points is None else str(self.points.resolve()),
+            id=self.id_column,
+            group=self.group,
+            drop=tuple(self.drop),
+        )
 
 
 @contextlib.contextmanager

@@ -200,8 +200,6 @@ def prepare(
     filled in with the median, or as a category of their own. Text that is nearly all different,
     such as names and notes, is left out (`dshapley.data.encoding.NEAR_UNIQUE`).
     """
-    if test is not None and test_size is not None:
-        raise InputError("--test and --test-size: give one of the two")
     named = {"table": table, "test table": test, "points table": points}
     tables = {name: part for name, part in named.items() if part is not None}
     special = [c for c in (id_column, group_column) if c is not None]

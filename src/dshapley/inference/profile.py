@@ -208,8 +208,8 @@ def _anchored(
             raise InputError(f"gain = {gain}: it is E U(B) - U(empty), a number")
         wanted = known - before
     else:
-        bounds, empty = range_of(draws.about.get("metric")), draws.about.get("empty")
-        if bounds is None or not isinstance(empty, int | float):
+        bounds, empty = range_of(draws.about.identity.metric), draws.about.identity.empty
+        if bounds is None or empty is None:
             return tail, 0.0
         # What errors put outside of the range is not brought back by later marginals.
         low, high = min(bounds[0] - empty - before, 0.0), max(bounds[1] - empty - before, 0.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -29,6 +29,7 @@ from dshapley.inference.uncertainty import (
     top_probability,
     variance_limit,
 )
+from dshapley.sampling.about import About
 from dshapley.sampling.draws import NO_FOLD, Draws
 
 if TYPE_CHECKING:
@@ -144,9 +145,9 @@ class Valuation:
         return None if self.terms is None else self.terms.draws
 
     @property
-    def about(self) -> Mapping[str, Any]:
-        """The potential, the data and U(empty) behind the values."""
-        return {} if self.draws is None else self.draws.about
+    def about(self) -> About:
+        """What is known of the run behind the values."""
+        return About() if self.draws is None else self.draws.about
 
     @property
     def unseen(self) -> tuple[tuple[int, int], ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -188,36 +188,29 @@ def _rule(budget: float | None, floor: float | None) -> str:
 _LEAST_MONEY = 1e-9
 """Beyond it, digits are lost when prices are printed."""
 
-_POTENTIAL = ("metric", "metric.score", "test", "empty", "min_rows", "path", "potential", "mean of")
-
 
 def _origin(valuation: Valuation) -> dict[str, Any]:
     """What the values rest on. Of what the run knows, only what a buyer needs: no paths."""
     import dshapley
 
-    about: Mapping[str, Any] = valuation.about
-    keys = about.get("described") or [
-        key for key in about if key in _POTENTIAL or key.startswith("estimator")
-    ]
-    potential = {key: about[key] for key in keys if key in about}
-    database = str(about.get("database", "unknown"))
-    rows = database.rpartition("(")[2].partition(" ")[0]
+    identity, context = valuation.about.identity, valuation.about.context
+    source = context.source
     return {
         "dshapley": dshapley.__version__,
-        "method": about.get("method", "unknown"),
-        "potential": potential,
-        "test_labels": about.get("test_labels"),
-        "metric": about.get("metric"),
-        "empty": about.get("empty"),
-        "model": about.get("model"),
-        "target": about.get("target"),
-        "task": about.get("task"),
+        "method": identity.method,
+        "potential": identity.potential,
+        "test_labels": context.test_labels,
+        "metric": identity.metric,
+        "empty": identity.empty,
+        "model": source and source.model,
+        "target": source and source.target,
+        "task": source and source.task,
         "run_m": valuation.m if valuation.draws is None else valuation.draws.m,
-        "database": database,
-        "database_rows": int(rows) if rows.isdigit() else None,
+        "database": identity.database or "unknown",
+        "database_rows": context.database_rows,
         "draws": valuation.n_draws,
-        "seed": about.get("seed"),
-        "weights": about.get("weights_as", about.get("weights")),
-        "sizes": about.get("sizes"),
-        "anchor": about.get("anchor"),
+        "seed": identity.seed,
+        "weights": context.weights or identity.weights,
+        "balanced": identity.balanced,
+        "control_variates": identity.control_variates,
     }

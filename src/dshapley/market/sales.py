@@ -42,7 +42,7 @@ def priced(
 ) -> PriceList:
     """The price list of a run of `dshapley value`, with these columns of its table if asked."""
     valuation = _valuation(folder)
-    if valuation.about.get("p", 1) != 1:
+    if valuation.about.context.share != 1:
         warn(f"{folder}: only the rows that were measured are priced, not those predicted")
     shown = _details(folder, valuation, details, source) if details else None
     return price_list(valuation, m=list(m) or None, details=shown, **pricing)
@@ -82,8 +82,12 @@ def split(folder: Path, rows: Path, *, source: Path | None = None) -> Splitting:
     tables = run_tables(folder, whole.about, source=source)
     if tables.asked.group is None:
         raise InputError(f"{folder} holds no bundles: value them with --group COLUMN")
-    for name in ("database", "test"):
-        if whole.about.get(name) != parts.about.get(name):
+    ours, theirs = (v.about.identity for v in (whole, parts))
+    for name, a, b in (
+        ("database", ours.database, theirs.database),
+        ("test", ours.potential.get("test"), theirs.potential.get("test")),
+    ):
+        if a != b:
             raise InputError(
                 f"{rows} was valued with another {name} than {folder}: repeat its command without "
                 f"--group and with --drop {tables.asked.group}"
@@ -97,8 +101,9 @@ def split(folder: Path, rows: Path, *, source: Path | None = None) -> Splitting:
 
 def _valuation(folder: Path) -> Valuation:
     draws = load_run(folder)
-    if draws.about["method"] != METHOD:
-        raise InputError(f"{folder} holds a run of {draws.about['method']}; prices are of {METHOD}")
+    method = draws.about.identity.method
+    if method != METHOD:
+        raise InputError(f"{folder} holds a run of {method}; prices are of {METHOD}")
     return estimate(draws)
 
 

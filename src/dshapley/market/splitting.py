@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from dshapley.inference.valuation import Valuation
 
 if TYPE_CHECKING:
     import pandas as pd
+from dshapley.sampling.about import Identity
 
 __all__ = ["Splitting", "splitting"]
 
@@ -107,7 +108,7 @@ def splitting(
     if whole.m != parts.m:
         raise InputError(f"the bundles are valued for m = {whole.m} and the parts for {parts.m}")
     _check_names(names, ids)
-    _check_potential(whole.about, parts.about)
+    _check_potential(whole.about.identity, parts.about.identity)
     member = names == np.array(ids)[:, np.newaxis]
     covered = member @ parts.rows
     if (covered != whole.rows).any():
@@ -137,16 +138,14 @@ def _check_names(names: Array, ids: list[str]) -> None:
         raise InputError(f"part_of: there is no bundle {odd[0]!r}; {nearest(odd[0], ids)}")
 
 
-def _check_potential(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
-    for name in ours.get("described", ()):
-        if name != "path" and "described" in theirs and ours.get(name) != theirs.get(name):
+def _check_potential(ours: Identity, theirs: Identity) -> None:
+    for name, value in ours.potential.items():
+        there = theirs.potential.get(name)
+        if name != "path" and theirs.potential and value != there:
             raise InputError(
                 f"the parts were valued under another potential than the bundles: {name} is "
-                f"{theirs.get(name)} instead of {ours.get(name)}"
+                f"{there} instead of {value}"
             )
-
-
-_RUN = ("method", "m", "seed", "weights", "sizes", "anchor", "database")
 
 
 def _same_draws(whole: Valuation, parts: Valuation) -> bool:
@@ -154,12 +153,11 @@ def _same_draws(whole: Valuation, parts: Valuation) -> bool:
     if whole.terms is None or parts.terms is None:
         return False
     ours, theirs = whole.terms.draws, parts.terms.draws
-    if len(ours) != len(theirs) or not ours.about.get("described"):
+    if len(ours) != len(theirs) or not ours.about.identity.potential:
         return False
-    names = [*_RUN, *ours.about["described"]]
-    same = all(name in ours.about for name in _RUN) and all(
-        ours.about.get(name) == theirs.about.get(name) for name in names
-    )
+    # Bundles and their parts are different points, and nothing else may be different.
+    one, two = (replace(d.about.identity, points=None, ids=None) for d in (ours, theirs))
+    same = one == two
     return same and np.array_equal(ours.t, theirs.t) and np.array_equal(ours.k, theirs.k)
 
 

@@ -62,7 +62,7 @@ def sentences(valuation: Valuation) -> list[str]:
 
 
 def _meaning(valuation: Valuation) -> str:
-    metric = valuation.about.get("metric", "U")
+    metric = valuation.about.identity.metric or "U"
     i = int(np.argmax(valuation.values))
     value, error = float(valuation.values[i]), 2 * float(valuation.stderr[i])
     shown, reach = number(value, error)
@@ -105,7 +105,7 @@ def _test_rows(valuation: Valuation) -> list[str]:
     if record is None:
         return []
     if record.folds is None:
-        if "test" not in record.about:
+        if "test" not in record.about.identity.potential:
             return []
         return [
             "The errors are for these test rows. With other test rows the values would differ by "
@@ -197,11 +197,11 @@ def _skewed(valuation: Valuation) -> list[str]:
 
 def _hardly_moves(valuation: Valuation) -> list[str]:
     """All rows together are worth what the metric gains from 0 to m rows."""
-    metric = valuation.about.get("metric")
+    identity = valuation.about.identity
+    metric = identity.metric
     if metric not in _BOUNDED or (valuation.rows != 1).any() or valuation.unseen:
         return []
-    database = valuation.about.get("database")
-    if database != valuation.about.get("points"):  # other rows may be worth anything
+    if identity.database != identity.points:  # other rows may be worth anything
         return []
     gain = float(valuation.values.mean()) * valuation.m
     error = 2 * valuation.m * _error_of_mean(valuation)

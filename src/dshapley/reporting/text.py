@@ -147,14 +147,12 @@ def _summary(valuation: Valuation) -> list[str]:
         *_below_zero(valuation),
         *_gains(valuation),
     ]
-    if "path" in valuation.about:
-        fast = valuation.about["path"] == "fast"
+    identity = valuation.about.identity
+    if "path" in identity.potential:
+        fast = identity.potential["path"] == "fast"
         lines.append("marginals on the fast path" if fast else "marginals by refitting")
-    if isinstance(valuation.about.get("empty"), int | float):
-        lines.append(
-            f"{valuation.about.get('metric')} of a model trained on nothing: "
-            f"{valuation.about['empty']:.4g}"
-        )
+    if identity.empty is not None:
+        lines.append(f"{identity.metric} of a model trained on nothing: {identity.empty:.4g}")
     return [*lines, *(f"warning: {text}" for text in warnings_of(valuation))]
 
 

@@ -24,6 +24,7 @@ from dshapley.running.progress import Progress, progress_bar
 from dshapley.running.run_folder import RunFolder
 from dshapley.running.stopping import Stop, StopRule, as_rule
 from dshapley.running.workers import Result, Task, results
+from dshapley.sampling.about import About, Context, Identity
 from dshapley.sampling.controls import Controls
 from dshapley.sampling.crossfitting import CrossFitted
 from dshapley.sampling.design import Design, Draw
@@ -63,7 +64,7 @@ def run(
     store: str | Path | None = None,
     n_jobs: int | None = None,
     progress: bool | None = None,
-    info: Mapping[str, Any] | None = None,
+    context: Context | None = None,
 ) -> Draws:
     """The marginals of each z of Z in draws 0, 1, 2, ... of the design, until a rule says stop.
 
@@ -82,27 +83,29 @@ def run(
         any backend), -1 for all cores. The draws are the same, bit for bit.
     progress
         Show a progress bar; None for wherever standard error is a terminal.
-    info
-        Anything worth keeping in the manifest; it does not count for what the run is.
+    context
+        What is worth keeping in the manifest and does not count for what the run is.
     """
     check_points(U, design.database, name="database")
     check_points(U, Z, name="points")
     rule = as_rule(stop)
-    about = describe(U)
-    # Words for people: a run goes on when they have changed.
-    reason = {name: about.pop(name) for name in list(about) if name.endswith(".reason")}
-    identity = {
-        "method": METHOD,
-        "m": design.m,
-        "seed": design.seed,
-        "weights": shown(design.weights),
-        "sizes": "balanced" if design.balanced else "independent",
-        "anchor": design.control_variates,
-        "database": design.database.fingerprint(),
-        "points": Z.fingerprint(),
-        "ids": names_digest(Z.ids),
-        **about,
+    potential = describe(U)
+    # Words for people: a run is resumed when they have changed.
+    reasons = {
+        name: str(potential.pop(name)) for name in list(potential) if name.endswith(".reason")
     }
+    identity = Identity(
+        method=METHOD,
+        m=design.m,
+        seed=design.seed,
+        weights=shown(design.weights),
+        balanced=bool(design.balanced),
+        control_variates=bool(design.control_variates),
+        database=design.database.fingerprint(),
+        points=Z.fingerprint(),
+        ids=names_digest(Z.ids),
+        potential=potential,
+    )
     task = _Marginals.of(U, design, Z)
     begun = Draws.none(
         Z,
@@ -121,14 +124,13 @@ def run(
         store=store,
         n_jobs=n_jobs,
         progress=progress,
-        # Which of it is about U: a price list says that and no more.
-        info={
-            **(info or {}),
-            **reason,
-            "test_labels": labels_of_test(U),
-            "until": repr(rule),
-            "described": list(about),
-        },
+        context=replace(
+            context or Context(),
+            database_rows=len(design.database),
+            reasons=reasons,
+            test_labels=labels_of_test(U),
+            stop=repr(rule),
+        ),
     )
 
 
@@ -241,12 +243,12 @@ def gather(
     task: Task,
     begun: Draws,
     *,
-    identity: Mapping[str, Any],
+    identity: Identity,
     until: StopRule | int,
     store: str | Path | None = None,
     n_jobs: int | None = None,
     progress: bool | None = None,
-    info: Mapping[str, Any] | None = None,
+    context: Context | None = None,
 ) -> Draws:
     """`task(t)` for t = 0, 1, 2, ..., from the store where it is there, until a rule says stop.
 
@@ -254,11 +256,11 @@ def gather(
     record of no draw.
     """
     rule = as_rule(until)
-    begun = replace(begun, about={**(info or {}), **identity})
+    begun = replace(begun, about=About(identity=identity, context=context or Context()))
     folder = None
     if store is not None:
         _check_identity(identity)
-        folder = RunFolder(store, identity=identity, run=begun, info=info)
+        folder = RunFolder(store, begun)
     stored = folder.stored() if folder is not None else begun
     record = _Record(begun)
     have = set(stored.t.tolist())
@@ -282,8 +284,8 @@ def gather(
     return record.draws()
 
 
-def _check_identity(identity: Mapping[str, Any]) -> None:
-    for name, value in identity.items():
+def _check_identity(identity: Identity) -> None:
+    for name, value in identity.named.items():
         if UNIDENTIFIED in str(value):
             raise InputError(
                 f"{name} ({value}) cannot be kept in a run folder, since another could not be "

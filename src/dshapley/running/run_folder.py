@@ -17,25 +17,26 @@ import os
 import platform
 import time
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from dshapley.data.points import Array, Points
-from dshapley.documents import FormatError, Plain, read_document, valid
+from dshapley.documents import FormatError, read_document, valid
 from dshapley.errors import RunFolderError, warn
 from dshapley.files import is_temporary, sweep, write_atomically
 from dshapley.ownership import is_ours, our_code
+from dshapley.sampling.about import About, Identity
 from dshapley.sampling.draws import NO_FOLD, Draws, Folds
 from dshapley.sampling.sizes import LEAST_WEIGHT
 
 __all__ = ["RunFolder", "is_own", "load_run"]
 
-_FORMAT = 4
+_FORMAT = 5
 _WRONG_NUMBERS = (1, 2)
 """Formats of versions that could store draws under wrong numbers after losing workers twice."""
 _FLUSH_SECONDS = 1.0
@@ -49,18 +50,10 @@ class RunFolder:
     Nothing is written before the first draw is.
     """
 
-    def __init__(
-        self,
-        folder: str | Path,
-        *,
-        identity: Mapping[str, Any],
-        run: Draws,
-        info: Mapping[str, Any] | None = None,
-    ) -> None:
+    def __init__(self, folder: str | Path, run: Draws) -> None:
         self.folder = Path(folder)
-        self._identity = _jsonable(identity)
         self._run = run
-        self._info = dict(info or {})
+        self._identity = _jsonable(asdict(run.about.identity))
         self._digest_key = _identity_digest(self._identity)
         self._pending: list[Mapping[str, Any]] = []
         self._started = self._flushed = time.monotonic()
@@ -127,7 +120,8 @@ class RunFolder:
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / "manifest.json"
         if not path.exists():
-            content = {"identity": self._identity, "info": _jsonable(self._info)}
+            context = _jsonable(asdict(self._run.about.context))
+            content = {"identity": self._identity, "context": context}
             manifest = {
                 "format": _FORMAT,
                 "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -169,7 +163,7 @@ def load_run(folder: str | Path) -> Draws:
         raise RunFolderError(
             f"{folder / 'header.npz'} {error}; run the same command again to mend it"
         ) from None
-    about = {**manifest["info"], **manifest["identity"]}
+    about = About.read(manifest["identity"], manifest["context"])
     draws, bad = _read_shards(folder, key, _empty(header, about))
     for path, reason in bad:
         warn(f"{path} {reason}; its draws are left out")
@@ -183,7 +177,7 @@ def is_own(folder: str | Path) -> bool:
     manifest = _read_manifest(Path(folder))
     if manifest is None:
         return False
-    content = {part: manifest[part] for part in ("identity", "info")}
+    content = {part: manifest[part] for part in ("identity", "context")}
     return is_ours(content, manifest.get("made_by", ""))
 
 
@@ -252,7 +246,7 @@ def _are_names(ids: Array) -> bool:
     return not bool((surrogates | (codes > 0x10FFFF)).any())
 
 
-def _empty(header: Mapping[str, Array], about: Mapping[str, Any]) -> Draws:
+def _empty(header: Mapping[str, Array], about: About) -> Draws:
     run = Draws.none(
         Points(np.empty((len(header["ids"]), 0)), ids=header["ids"]),
         weights=header["weights"],
@@ -364,23 +358,11 @@ class _Manifest(msgspec.Struct):
 
     format: int
     created: str
-    identity: dict[str, Plain]
-    info: dict[str, Any]
+    identity: dict[str, Any]
+    context: dict[str, Any]
     versions: dict[str, str]
     made_by: str = ""
     """See `dshapley.ownership`."""
-
-
-class _About(msgspec.Struct):
-    """What is read of identity and info together, where it is there."""
-
-    method: str
-    seed: Annotated[int, msgspec.Meta(ge=0)]
-    m: Annotated[int, msgspec.Meta(ge=1)] | msgspec.UnsetType = msgspec.UNSET
-    p: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1.0
-    database: str = ""
-    points: str = ""
-    described: list[str] = []
 
 
 def _read_manifest(folder: Path) -> dict[str, Any] | None:
@@ -389,7 +371,7 @@ def _read_manifest(folder: Path) -> dict[str, Any] | None:
         return None
     try:
         manifest = read_document(path, _Manifest, format_number=_FORMAT)
-        valid({**manifest["info"], **manifest["identity"]}, _About)
+        About.read(manifest["identity"], manifest["context"])
     except FormatError as error:
         why = f"this dshapley reads {_FORMAT}"
         if error.number in _WRONG_NUMBERS and error.number is not True:
@@ -404,11 +386,11 @@ def _read_manifest(folder: Path) -> dict[str, Any] | None:
 
 
 def _check_same_run(folder: Path, manifest: dict[str, Any], identity: dict[str, Any]) -> None:
-    old = manifest["identity"]
+    old, new = (valid(part, Identity).named for part in (manifest["identity"], identity))
     changes = [
-        f"{name} was {_short(old.get(name, 'not set'))}, is {_short(identity.get(name, 'not set'))}"
-        for name in dict.fromkeys([*old, *identity])
-        if name not in old or name not in identity or old[name] != identity[name]
+        f"{name} was {_short(old.get(name, 'not set'))}, is {_short(new.get(name, 'not set'))}"
+        for name in dict.fromkeys([*old, *new])
+        if name not in old or name not in new or old[name] != new[name]
     ]
     if changes:
         more = f" (and {len(changes) - 4} more)" if len(changes) > 4 else ""

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
-
-import msgspec
 
 from dshapley.data.points import Bundles, Points
 from dshapley.data.tables import Prepared, prepare, read_table
-from dshapley.documents import valid
-from dshapley.errors import InputError, RunFolderError
+from dshapley.errors import InputError
 from dshapley.inference.interpolation import Prediction, chosen_to_measure
 from dshapley.inference.valuation import Valuation, estimate
 from dshapley.running.run_folder import is_own, load_run
+from dshapley.sampling.about import About, Source
 
 __all__ = ["RunTables", "predicted", "run_tables"]
 
@@ -38,19 +34,16 @@ def predicted(
     return valuation, valuation.predict(replace(tables, points=table).prepared().points)
 
 
-def run_tables(folder: Path, about: Mapping[str, Any], *, source: Path | None = None) -> RunTables:
+def run_tables(folder: Path, about: About, *, source: Path | None = None) -> RunTables:
     """Where the tables of a run of `dshapley value` are.
 
     Paths in a folder that somebody else made could name any file of this user's, so they are
     followed only in this user's own runs. `source` is the run's table, or the folder that it is
     in; the run's other tables are then looked for by name in the same folder.
     """
-    if "table" not in about or "target" not in about:
+    asked = about.context.source
+    if asked is None:
         raise InputError(f"{folder} was not made by dshapley value: it names no table")
-    try:
-        asked: _Asked = valid(dict(about), _Asked)
-    except ValueError as error:
-        raise RunFolderError(f"{folder / 'manifest.json'} is damaged ({error})") from None
     named = [asked.table, asked.test_table, asked.points_table]
     if source is None:
         if not is_own(folder):
@@ -71,24 +64,7 @@ def run_tables(folder: Path, about: Mapping[str, Any], *, source: Path | None = 
         )
     base, test, points = found
     assert base is not None
-    return RunTables(folder, asked, base, test, points)
-
-
-class _Asked(msgspec.Struct):
-    """What a run of `dshapley value` keeps of its question, so far as it decides on the rows."""
-
-    table: str
-    target: str
-    test_table: str | None
-    points_table: str | None
-    test_size: Annotated[float, msgspec.Meta(gt=0, lt=1)] | None
-    id: str | None
-    group: str | None
-    drop: list[str]
-    task: Literal["classification", "regression"]
-    points: str
-    p: Annotated[float, msgspec.Meta(gt=0, le=1)]
-    seed: Annotated[int, msgspec.Meta(ge=0)]
+    return RunTables(folder, about, asked, base, test, points)
 
 
 @dataclass(frozen=True)
@@ -96,7 +72,8 @@ class RunTables:
     """The tables of a run: of its database, and of test rows and points where it had such."""
 
     folder: Path
-    asked: _Asked
+    about: About
+    asked: Source
     base: Path
     test: Path | None
     points: Path | None
@@ -124,18 +101,19 @@ class RunTables:
             id_column=asked.id,
             group_column=asked.group,
             drop=asked.drop,
-            seed=asked.seed,
+            seed=self.about.identity.seed,
         )
 
     def valued(self) -> Points | Bundles:
         """The rows or bundles that the run valued; an error where they are not what they were."""
-        prepared, asked = self.prepared(), self.asked
+        prepared = self.prepared()
+        identity, share = self.about.identity, self.about.context.share
         Z: Points | Bundles = prepared.points
         if prepared.groups is not None:
             Z = Bundles(prepared.points, prepared.groups)
-        elif asked.p != 1:
-            Z = prepared.points.take(chosen_to_measure(prepared.points, asked.p, asked.seed))
-        if Z.fingerprint() != asked.points:
+        elif share != 1:
+            Z = prepared.points.take(chosen_to_measure(prepared.points, share, identity.seed))
+        if Z.fingerprint() != identity.points:
             raise InputError(
                 f"{self.of_rows} is not what it was when {self.folder} was made: its rows differ"
             )

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshapley.data.points import Array, Bundles, Floats, Points
+from dshapley.sampling.about import About
 from dshapley.sampling.sizes import bands
 
 __all__ = ["NO_FOLD", "Anchor", "Draws", "Folds"]
@@ -74,8 +75,8 @@ class Draws:
     """The name of each point valued: of each column of `marginals`."""
     rows: NDArray[np.int64]
     """How many rows each point has: 1, or the size of a bundle."""
-    about: Mapping[str, Any] = field(default_factory=dict)
-    """The potential, the data and U(empty), as kept in a run folder's manifest."""
+    about: About = field(default_factory=About)
+    """What the run is and where it came from, as kept in a run folder's manifest."""
     seconds: Floats | None = None
     """How long each draw took."""
     balanced: bool = False
@@ -92,7 +93,7 @@ class Draws:
         balanced: bool = False,
         controls: int | None = None,
         folds: Folds | None = None,
-        about: Mapping[str, Any] | None = None,
+        about: About | None = None,
     ) -> Draws:
         """The record of a run that is yet to begin; with so many `controls` it has an anchor."""
         empty = None
@@ -106,7 +107,7 @@ class Draws:
             weights,
             np.asarray(Z.ids),
             Z.sizes if isinstance(Z, Bundles) else np.ones(len(Z), dtype=np.int64),
-            about or {},
+            about or About(),
             np.empty(0),
             balanced=balanced,
             anchor=empty,

@@ -1,0 +1,107 @@
+"""What is known of a run beside its draws: what it is, and where it came from.
+
+Written to a run folder's manifest and read back from it, field by field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from dshapley.documents import Plain, valid
+
+__all__ = ["About", "Context", "Identity", "Source"]
+
+Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
+AtLeastZero = Annotated[int, msgspec.Meta(ge=0)]
+AtLeastOne = Annotated[int, msgspec.Meta(ge=1)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identity:
+    """What a run is. A call with any other value of these is a call for another run."""
+
+    method: str = "unknown"
+    seed: AtLeastZero = 0
+    m: AtLeastOne | None = None
+    weights: str | None = None
+    balanced: bool | None = None
+    control_variates: bool | None = None
+    database: str | None = None
+    """Fingerprints of the database, of the points valued, and of their names."""
+    points: str | None = None
+    ids: str | None = None
+    options: dict[str, Plain] = field(default_factory=dict)
+    """What only this method has, such as the tolerance of truncated permutations."""
+    potential: dict[str, Plain] = field(default_factory=dict)
+    """What `describe` says of the potential."""
+
+    @property
+    def metric(self) -> str | None:
+        """The name of the metric, where U has one."""
+        name = self.potential.get("metric")
+        return name if isinstance(name, str) else None
+
+    @property
+    def empty(self) -> float | None:
+        """U(empty), where it is known."""
+        found = self.potential.get("empty")
+        known = isinstance(found, int | float) and not isinstance(found, bool)
+        return float(found) if known else None  # type: ignore[arg-type]
+
+    @property
+    def named(self) -> dict[str, Plain]:
+        """Every value by its name, for comparing two runs."""
+        own = {name: value for name, value in asdict(self).items() if not isinstance(value, dict)}
+        return {**own, **self.options, **self.potential}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """The tables that `dshapley value` read, and how it made them ready."""
+
+    table: str
+    target: str
+    task: Literal["classification", "regression"]
+    model: str
+    test_table: str | None = None
+    test_size: Annotated[float, msgspec.Meta(gt=0, lt=1)] | None = None
+    points_table: str | None = None
+    id: str | None = None
+    group: str | None = None
+    drop: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """What is worth keeping of a run, and does not count for what it is."""
+
+    share: Share = 1.0
+    """Of the points, how many were measured; the others are predicted."""
+    database_rows: AtLeastOne | None = None
+    weights: str | None = None
+    """The size weights as they were asked for, such as "auto"."""
+    stop: str = ""
+    test_labels: str | None = None
+    """A digest by which the other side of a sale knows its own test rows."""
+    reasons: dict[str, str] = field(default_factory=dict)
+    """Why marginals are refitted, in words."""
+    source: Source | None = None
+    notes: dict[str, Any] = field(default_factory=dict)
+    """Anything the caller wants to keep."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class About:
+    """What is known of a run beside its draws."""
+
+    identity: Identity = field(default_factory=Identity)
+    context: Context = field(default_factory=Context)
+
+    @staticmethod
+    def read(identity: Mapping[str, Any], context: Mapping[str, Any]) -> About:
+        """From the plain values of a manifest; ValueError where they do not fit."""
+        return About(identity=valid(identity, Identity), context=valid(context, Context))
