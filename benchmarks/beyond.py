@@ -66,8 +66,8 @@ def beyond(
     X, y = table(name, seed)
     database, test = ds.Points(X[:300], y[:300]), (X[300:500], y[300:500])
     setting: dict[str, Any] = {
-        "model": model, "test": test, "points": database.take(slice(80)), "weights": "1/k",
-        "stratified": True,
+        "model": model, "test": test, "points": database.take(slice(80)),
+        "sampling": ds.Sampling(weights="1/k", balanced=True),
     }  # fmt: skip
     run = ds.value(database, m=m, stop=draws, seed=seed, **setting)
     direct = ds.value(database, m=3 * m, stop=3 * draws, seed=1000 + seed, **setting)

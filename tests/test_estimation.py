@@ -32,7 +32,7 @@ def small():
 def test_without_options_it_is_algorithm_2(small):
     """The mean of U(S + z) - U(S) over w_k m, and the standard error of a mean."""
     scaled = small.marginals.astype(float) / (small.weights[small.k - 1] * 3)[:, np.newaxis]
-    for options in ({}, {"stratified": False}, {"stratified": False, "anchor": False}):
+    for options in ({}, {"stratified": False}, {"stratified": False, "control_variates": False}):
         found = ds.estimate(small, **options)
         np.testing.assert_allclose(found.values, scaled.mean(axis=0), rtol=1e-12)
         np.testing.assert_allclose(found.stderr, stats.sem(scaled, axis=0), rtol=1e-12)
@@ -159,7 +159,7 @@ def test_balanced_sizes_are_next_to_as_often_as_expected(weights):
         assert off.max() <= 3.0
         assert (off <= 2.0).mean() > 0.97
     independent = ds.Design(labelled(3), 40, weights)
-    assert np.abs(surplus(sizes_of(independent, 1000), independent.weights)).max() > 8
+    assert np.abs(surplus(sizes_of(independent, 1000), independent.weights)).max() > 20
 
 
 @pytest.mark.parametrize("stratified", [False, True])

@@ -7,6 +7,7 @@ from math import comb
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dshapley.baselines.subsets import sampled
 from dshapley.data.points import Array, Bundles, Floats, Points, players_of
@@ -23,6 +24,7 @@ from dshapley.sampling.draws import Draws
 __all__ = [
     "exact",
     "leave_one_out",
+    "permutation",
     "random_order",
     "sampled",
     "tmc",
@@ -159,6 +161,12 @@ def tmc_draws(
     )
 
 
+def permutation(n: int, t: int, *, seed: int) -> tuple[int, NDArray[np.intp]]:
+    """Permutation t of `tmc` with this seed, of n players, and the seed of U along it."""
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(t,)))
+    return int(rng.integers(2**31)), rng.permutation(n)
+
+
 @dataclass(frozen=True)
 class _Permutation:
     """The marginals of all players along permutation t."""
@@ -173,9 +181,8 @@ class _Permutation:
     whole: float
 
     def __call__(self, t: int) -> Result:
-        rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(t,)))
-        U = seeded(self.U, int(rng.integers(2**31)))
-        order = rng.permutation(len(self.players))
+        seed, order = permutation(len(self.players), t, seed=self.seed)
+        U = seeded(self.U, seed)
         gains = np.zeros((len(self.players), width_of(U)))
         where = f"permutation {t} of seed {self.seed}"
         places = np.concatenate([self.players[z] for z in order])

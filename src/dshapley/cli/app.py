@@ -367,6 +367,7 @@ def reproduce(
         from dshapley.experiments import NAMES, WITH_TABLE, experiment
         from dshapley.experiments.reproduce import reproduce as reproduced
         from dshapley.experiments.work import Work
+        from dshapley.formatting import duration
         from dshapley.reporting.text import print_claims
 
         if (table is None) != (target is None):
@@ -381,7 +382,7 @@ def reproduce(
         kept = out / "work" / scale
         works = {n: Work(cast("Any", scale), kept / n, None, _doing, own) for n in chosen}
         minutes = sum(experiment(n).MINUTES[work.scale] for n, work in works.items())
-        print(f"about {_duration(minutes)} on two cores; Ctrl-C, and the same command goes on")
+        print(f"about {duration(60 * minutes)} on two cores; Ctrl-C stops it, to be resumed")
         failed = False
         for n, work in works.items():
             with options.workers("loky", None, jobs):
@@ -418,13 +419,6 @@ def _sampling(
 
 def _doing(text: str) -> None:
     print(f"  {text}", file=sys.stderr)
-
-
-def _duration(minutes: float) -> str:
-    """A duration as a person would say it."""
-    if minutes < 1:
-        return f"{60 * minutes:.0f} seconds"
-    return f"{minutes:.0f} minutes" if minutes < 120 else f"{minutes / 60:.0f} hours"
 
 
 def _worth_asking(valuation: Valuation) -> list[float]:

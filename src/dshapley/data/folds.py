@@ -6,13 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshapley.data.points import Array, Points
+from dshapley.data.targets import are_classes
 from dshapley.errors import InputError, is_whole
 
 __all__ = ["N_FOLDS", "in_folds", "set_aside"]
 
 N_FOLDS = 5
-_MOST_CLASSES = 20
-"""Labels of more distinct values are numbers."""
 _EACH = 1
 """So many rows of each class are put into every fold, if there are enough."""
 
@@ -70,11 +69,9 @@ def _dealt(classes: NDArray[np.intp], n: int, rng: np.random.Generator) -> NDArr
 
 def _classes(points: Points) -> NDArray[np.intp]:
     """A number for the class of each point; zeros where labels are numbers, or there are none."""
-    none = np.zeros(len(points), dtype=np.intp)
-    if points.y is None:
-        return none
-    names, label = np.unique(points.y, return_inverse=True)
-    return label if len(names) <= _MOST_CLASSES or points.y.dtype.kind not in "biuf" else none
+    if points.y is None or not are_classes(points.y):
+        return np.zeros(len(points), dtype=np.intp)
+    return np.unique(points.y, return_inverse=True)[1]
 
 
 def set_aside(

@@ -15,7 +15,7 @@ from dshapley.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Task", "check_meant", "check_repeated", "task_of_labels"]
+__all__ = ["Task", "are_classes", "check_meant", "check_repeated", "task_of_labels"]
 
 Task: TypeAlias = Literal["classification", "regression"]
 
@@ -33,6 +33,15 @@ _TIMES = ("dates", "durations", "times of day")
 _ID_NAME = re.compile(r"(?:^|[_\s.-])(?:id|ids|idx|index|key|no|nr|nbr|number)$", re.IGNORECASE)
 _ID_CAMEL = re.compile(r"[a-z](?:Id|ID)$")
 _MOST_SHOWN = 5
+
+
+def are_classes(y: Array | None) -> bool:
+    """Whether labels are classes where nobody says so: the one rule for this question.
+
+    >>> are_classes(np.array([1.0, 2.0])), are_classes(np.array([0.5, 1.5])), are_classes(None)
+    (True, False, False)
+    """
+    return y is not None and task_of_labels(y) == "classification"
 
 
 def task_of_labels(y: Array) -> Task:

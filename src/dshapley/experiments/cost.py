@@ -13,7 +13,7 @@ import numpy as np
 from scipy import stats
 
 from dshapley.baselines.curves import removal
-from dshapley.baselines.data_shapley import tmc_draws
+from dshapley.baselines.data_shapley import permutation, tmc_draws
 from dshapley.data.datasets import Dataset, load
 from dshapley.data.points import Floats, Points
 from dshapley.experiments.plots import new_figure
@@ -144,7 +144,7 @@ def _U(test: Points) -> ModelPotential:
 
 def _looks(setting: Setting, data: Dataset, i: int, work: Work) -> Iterator[_Look]:
     weighted: dict[str, Any] = {"weights": "1/k"}
-    best: dict[str, Any] = {"weights": "auto", "stratified": True, "anchor": True}
+    best: dict[str, Any] = {"weights": "auto", "balanced": True, "control_variates": True}
     yield from _tmc(TMC, setting.permutations, 0.01, setting, data, i, work)
     yield from _tmc(TMC_WHOLE, setting.permutations // 4, 0.0, setting, data, i, work)
     yield from _d_shapley(ALGORITHM_1, setting, data, i, work)
@@ -179,9 +179,7 @@ def _cuts(record: Draws, seed: int) -> list[int]:
     """
     found = []
     for t, gains in zip(record.t, record.marginals, strict=True):
-        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(int(t),)))
-        rng.integers(2**31)
-        order = rng.permutation(len(gains))
+        _, order = permutation(len(gains), int(t), seed=seed)
         found.append(1 + int(np.flatnonzero(gains[order]).max(initial=-1)))
     return found
 

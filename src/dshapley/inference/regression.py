@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshapley.data.points import Array, Floats, Points
+from dshapley.data.targets import are_classes
 from dshapley.errors import InputError
 from dshapley.errors import nearest as nearest_name
 
@@ -63,7 +64,7 @@ class Features:
     @classmethod
     def of(cls, Z: Points) -> Features:
         X, y, classes = numbers(Z), Z.y, None
-        if y is not None and (y.dtype.kind in "USb" or _few_whole(y)):
+        if y is not None and are_classes(y):
             classes, y = np.unique(y, return_inverse=True)
         centre, scale = X.mean(axis=0), _spread(X)
         X = (X - centre) / scale
@@ -143,10 +144,6 @@ def _codes(y: Array, classes: Array) -> Codes:
                 "points are worth: measure some"
             )
     return np.array([place[label] for label in y.tolist()], dtype=np.intp)
-
-
-def _few_whole(y: Array) -> bool:
-    return y.dtype.kind in "iu" and len(np.unique(y)) <= 50
 
 
 def _spread(X: Floats) -> Floats:

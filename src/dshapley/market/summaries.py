@@ -21,6 +21,7 @@ import msgspec
 import numpy as np
 
 from dshapley.data.points import Array, Floats, Points, as_points
+from dshapley.data.targets import are_classes
 from dshapley.documents import read_document
 from dshapley.errors import InputError, is_whole, nearest
 from dshapley.files import write_atomically
@@ -30,7 +31,6 @@ __all__ = ["LEAST_ROWS", "Summary", "coarser", "load_summary", "summary"]
 LEAST_ROWS = 5
 """Rows that a published number rests on, at least."""
 _MOST_PARTS = 64
-_MOST_CLASSES = 20
 _SPLITS = 100
 _MOST_SPLIT = 5000
 """Rows that are split into halves to see what chance alone does."""
@@ -265,7 +265,7 @@ def _label_rule(
     if y is None:
         return None, (0.0, 1.0)
     if number is None:
-        number = y.dtype.kind in "iuf" and len(np.unique(y)) > _MOST_CLASSES
+        number = not are_classes(y)
     if number:
         y = y.astype(np.float64)
         if not np.abs(y).max() <= _LARGEST:

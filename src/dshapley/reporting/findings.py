@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from dshapley.data.points import Array, Bundles
+from dshapley.data.targets import are_classes
 from dshapley.formatting import duration, number
 from dshapley.inference.valuation import Valuation
 
@@ -17,7 +18,8 @@ _SETTLED, _OPEN = 0.95, 0.8
 """From the first reliability on the order counts as settled; below the second it is open."""
 _MORE = 0.98
 """The reliability that is offered for more time, once the order is settled."""
-_MOST_CLASSES = 20
+_MOST_SHOWN = 20
+"""Classes that a table by class has room for."""
 _SKEWED = 0.3
 """Shares below zero of two classes that differ by more than this are said."""
 _HARDLY = 0.02
@@ -43,9 +45,7 @@ def class_labels(valuation: Valuation) -> Array | None:
     points = valuation.points
     if points is None or isinstance(points, Bundles) or points.y is None:
         return None
-    if points.y.dtype.kind == "f" or len(np.unique(points.y)) > _MOST_CLASSES:
-        return None
-    return points.y
+    return points.y if are_classes(points.y) and len(np.unique(points.y)) <= _MOST_SHOWN else None
 
 
 def by_class(valuation: Valuation) -> list[ByClass]:

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from dshapley.data.points import Array, Floats, Points
+from dshapley.data.targets import are_classes
 
 __all__ = ["Controls"]
 
-_MOST_CLASSES = 20
-"""Labels of more distinct values are numbers, if they are numbers at all."""
 _RARE = 0.01
 """A set that lacks a class with a smaller probability is not worth correcting for."""
 
@@ -44,8 +43,8 @@ class Controls:
         if y is None or len(np.unique(y)) < 2:
             return cls(None, np.empty(0), None)
         classes, counts = np.unique(y, return_counts=True)
-        if y.dtype.kind in "iuf" and len(classes) > _MOST_CLASSES:
-            squares = (y - y.mean()) ** 2
+        squares = np.zeros(1) if are_classes(y) else (y - y.mean()) ** 2
+        if squares.var() > 0:  # two numbers are as two classes
             return cls(None, np.empty(0), (float(y.mean()), float(y.var()), float(squares.var())))
         order = np.argsort(-counts, kind="stable")
         return cls(classes[order], counts[order] / len(y), None)
