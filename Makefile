@@ -6,13 +6,18 @@ PEERS  := .venv-peers
 LOWEST := .venv-lowest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types unit lowest fuzz bench bench-peers bench-precision clean-numba clean
+.PHONY: help demo quick test lint types unit lowest fuzz bench bench-peers bench-precision clean
 
 help:           ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: .*## /\t/' | expand -t 18
 
 demo: $(VENV)/.installed    ## value the rows of an embedded real data set (under two minutes)
 	$(BIN)/dshapley demo
+
+# Tests that are marked slow (long compilations and simulations) or real (worker processes that are
+# killed) are left out, and so are the examples in docstrings. The slowest ten are named at the end.
+quick: lint types           ## linter, type check and the quick tests (under two minutes)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not slow and not real' --durations=10 tests
 
 test: lint types unit       ## linter, type check and tests (a quarter of an hour)
 
@@ -46,10 +51,8 @@ bench-peers: $(VENV)/.installed-test $(PEERS)/.installed   ## speed beside pyDVL
 bench-precision: $(VENV)/.installed-test   ## error against seconds of each way to draw (20 minutes)
 	$(BIN)/python -m benchmarks.precision $(DATA)
 
-clean-numba:    ## forget compiled loops
+clean:          ## remove the virtual environments, compiled loops and what tools left behind
 	find src -name '*.nb[ci]' -delete
-
-clean: clean-numba  ## remove the virtual environments and what tools left behind
 	rm -rf $(VENV) $(PEERS) $(LOWEST) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
 
 $(BIN)/python:

@@ -106,7 +106,7 @@ def test_regression(tmp_path, adult):
         "value", adult, "--target", "hours_per_week", "--draws", 4, "--m", 10, "--jobs", 1
     )
     assert result.exit_code == 0, result.output
-    assert "neg_mse of a model trained on nothing" in result.stdout
+    assert "A model trained on nothing has neg_mse" in result.stdout
 
 
 def test_show_writes_files(tmp_path, adult):

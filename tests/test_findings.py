@@ -137,3 +137,9 @@ def test_data_sets_of_one_row_are_said():
     draws = plain_draws(np.ones(40, int), np.tile([-0.5, 0.5], (40, 1)), np.ones(1))
     found = ds.estimate(draws)
     assert "is added to an empty set" in sentences(found)[0]
+
+
+def test_data_that_makes_the_model_worse_is_said():
+    (text,) = [t for t in warnings_of(noisy([-0.02, -0.03, -0.04])) if "worse" in t]
+    assert "trained on 8 rows its accuracy is lower by 0.2" in text
+    assert not [t for t in warnings_of(noisy([0.02, 0.03, 0.04])) if "worse" in t]

@@ -79,7 +79,7 @@ def test_a_matrix_that_is_not_positive():
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_matrix_near_a_singular_one_asks_the_solver(monkeypatch):
-    from dshapley.learners import kernel_ridge
+    from dshapley.learners.linear import kernel_ridge
 
     monkeypatch.setattr(kernel_ridge, "_CERTAIN", 1.0)  # nothing is
     B, Z, test = (data(n, d=3, seed=n) for n in (12, 5, 30))
@@ -95,7 +95,7 @@ def test_a_matrix_near_a_singular_one_asks_the_solver(monkeypatch):
 
 
 def test_points_too_many_to_keep(monkeypatch):
-    from dshapley.learners import kernel_ridge
+    from dshapley.learners.linear import kernel_ridge
 
     monkeypatch.setattr(kernel_ridge, "_TABLE", 100)
     monkeypatch.setattr(kernel_ridge, "_BLOCK", 1000)

@@ -177,6 +177,7 @@ print(result, len(compiled.stats.cache_misses), compiled.stats.cache_path)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("elsewhere", [False, True])
 def test_a_change_of_an_inlined_function_compiles_its_callers_anew(tmp_path, elsewhere):
     """Though the file of the caller, all that numba looks at, is as it was."""
@@ -224,3 +225,20 @@ def test_the_note_goes_to_standard_error_as_it_is_then(slow, monkeypatch):
     monkeypatch.setattr(sys, "stderr", Stream())
     kernels.kernel(add_up)(np.ones(1), np.zeros(1))
     assert "numba's cache" in "".join(lines)
+
+
+@pytest.mark.slow
+def test_loops_from_the_cache_give_the_bits_of_loops_just_compiled(tmp_path):
+    """Else the worker that compiles would give other values than the one that comes second."""
+    code = (
+        "import dshapley as ds; from sklearn.datasets import load_iris;"
+        "from sklearn.linear_model import LogisticRegression as L;"
+        "X, y = load_iris(return_X_y=True); T = ds.Points(X[1::2], y[1::2]);"
+        "U = ds.potential(L(max_iter=1000), test=T, metric='log_score', retrain='never');"
+        "S = ds.Points(X[::10], y[::10]); print(U.marginals(S, ds.Points(X, y)).tobytes().hex())"
+    )
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    options = {"env": environment, "capture_output": True, "text": True, "check": True}
+    one, two = (subprocess.run([sys.executable, "-c", code], **options).stdout for _ in range(2))
+    assert len(one) > 2000
+    assert one == two

@@ -182,7 +182,7 @@ def test_bundles(estimator):
 
 
 def test_many_points_in_blocks(monkeypatch):
-    from dshapley.learners import ridge
+    from dshapley.learners.linear import ridge
 
     B, Z, test = data(4, 200, d=5), data(4, 40, d=5, seed=1), data(4, 50, d=5, seed=2)
     whole = {}

@@ -119,7 +119,7 @@ class Request:
     source: Source | None = None
 
 
-def value(
+def value(  # noqa: PLR0913 - the front door: each choice by its own name
     X: Any,
     y: Any = None,
     *,

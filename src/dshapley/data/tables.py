@@ -178,7 +178,7 @@ def task_of(table: pd.DataFrame, target: str, *, asked: str = "auto") -> Task:
     return task_of_labels(_labels(column, target, name="table"))
 
 
-def prepare(
+def prepare(  # noqa: PLR0913 - what a table is for, option by option
     table: pd.DataFrame,
     *,
     target: str,

@@ -103,6 +103,17 @@ class Family(Protocol):
         ...
 
 
+@dataclass(frozen=True, eq=False)
+class _Group:
+    """Models that have the same classes."""
+
+    rows: Array
+    """Of Z: the models of S + z."""
+    classes: Array | None
+    alone: bool
+    """Whether the model of S is one of them."""
+
+
 @dataclass(frozen=True)
 class Fast:
     """A learner that does without refitting: a family with the parameters of an estimator.
@@ -153,7 +164,8 @@ class Fast:
         if len(S) == 0:
             found[0] = _constant(query, query.y)
         if query.classes is None:
-            self._train(S, Z, np.arange(len(Z)), None, len(S) > 0, query, seed, found)
+            group = _Group(np.arange(len(Z)), None, len(S) > 0)
+            self._train(S, Z, group, query, seed, found)
             return found
         known, labels = np.unique(_labels(S)), _labels(Z)
         apart = np.unique(labels)
@@ -162,24 +174,21 @@ class Fast:
         elif len(known) > 1:
             apart = apart[~np.isin(apart, known)]
             rows = np.flatnonzero(~np.isin(labels, apart))
-            self._train(S, Z, rows, known, True, query, seed, found)
+            self._train(S, Z, _Group(rows, known, True), query, seed, found)
         for label in apart:
             rows = np.flatnonzero(labels == label)
             classes = np.union1d(known, [label])
             if len(classes) == 1:
                 found[1 + rows] = _constant(query, classes)
             else:
-                self._train(S, Z, rows, classes, False, query, seed, found)
+                self._train(S, Z, _Group(rows, classes, False), query, seed, found)
         return found
 
     def _train(
-        self, S: Points, Z: Points, rows: Array, classes: Array | None, alone: bool, query: Query,
-        seed: int, found: Floats,
-    ) -> None:  # fmt: skip
-        """Fill in the scores of S, if it is asked about, and of S + z for the `rows` of Z.
-
-        `classes` are those of every S + z.
-        """
+        self, S: Points, Z: Points, group: _Group, query: Query, seed: int, found: Floats
+    ) -> None:
+        """Fill in the scores of a group."""
+        rows, classes = group.rows, group.classes
         if len(rows) < len(Z):
             Z = Z.take(rows)
         kind: Kind = "number"
@@ -188,7 +197,7 @@ class Fast:
             kind = "label" if query.output == "prediction" else query.output
         asked = Asked(query.numbers, kind, classes, query, seed)
         places = 1 + rows
-        if alone:
+        if group.alone:
             places = np.concatenate([[0], places])
         done = 0
         try:
@@ -204,7 +213,9 @@ class Fast:
         except (FitError, np.linalg.LinAlgError):
             # Refitting answers, or says what is wrong.
             refit = Refit(self.estimator, self.min_rows)
-            found[places] = refit.scores(double(S), double(Z), query, seed)[0 if alone else 1 :]
+            found[places] = refit.scores(double(S), double(Z), query, seed)[
+                0 if group.alone else 1 :
+            ]
             return
         assert done == len(places), f"{done} models instead of {len(places)}"
 

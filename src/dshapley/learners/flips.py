@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dshapley.data.points import Array, Floats
-from dshapley.learners.kernels import kernel
+from dshapley.learners.kernels import inlined, kernel
 
 __all__ = ["Beyond", "Flips", "as_labels"]
 
@@ -80,7 +80,7 @@ class Flips:
         order = np.argsort(reach, kind="stable")
         self.reach = reach[order]
         """The length of a step that could flip each row, rising."""
-        self._exact = f, T, beyond
+        self._exact = _Exact(f, T, beyond)
         # Near a boundary two classes are as small as |t| |d|; of more, the two best can be large.
         large = np.zeros(len(f)) if f.ndim == 1 else 4.0 * _EPSILON * np.abs(f).max(axis=1)
         parts = (f.T, T, norms, large, lengths.max(axis=1), beyond)
@@ -136,6 +136,8 @@ class Flips:
         farthest = (norms if lengths is None else lengths) + blur
         n_terms = steps.shape[-1] + beyond.directions.shape[1] + 6
         rounding = 2.0 * n_terms * _EPSILON * norms
+        found = _Found(labels, gaps, self.base)
+        taken = _Steps(steps, beyond.directions, beyond.far, rounding, blur)
         order = np.argsort(farthest, kind="stable")
         for start in range(0, r, _BLOCK):
             some = order[start : start + _BLOCK]
@@ -143,16 +145,38 @@ class Flips:
             wide = width > _WIDE * len(self.base)
             rows, width = (self._all, len(self.base)) if wide else (self._near, width)
             relabel: Any = _relabel_two if steps.ndim == 2 else _relabel_many
-            relabel(
-                labels, gaps, some, *rows.products(steps[some], beyond.directions[some], width),
-                rows.f, rows.norms, rows.large, rows.lengths, rows.place, *self._exact, wide,
-                self.base, steps, beyond.directions, beyond.far, rounding, blur,
-            )  # fmt: skip
+            products = rows.products(steps[some], beyond.directions[some], width)
+            relabel(found, some, products, rows, self._exact, taken, wide)
         return labels, gaps
 
 
-@dataclass(frozen=True, eq=False)
-class _Rows:
+class _Exact(NamedTuple):
+    """Test rows in their own order, in double precision."""
+
+    f: Floats
+    T: Floats
+    beyond: Floats
+
+
+class _Found(NamedTuple):
+    """What is to be found, and the labels of the model of S."""
+
+    labels: Array
+    gaps: Floats
+    base: Array
+
+
+class _Steps(NamedTuple):
+    """Of all models."""
+
+    d: Floats
+    directions: Floats
+    far: Floats
+    rounding: Floats
+    blur: Floats
+
+
+class _Rows(NamedTuple):
     """Test rows in some order, in single precision."""
 
     place: Array
@@ -182,69 +206,64 @@ class _Rows:
 
 @kernel
 def _relabel_two(
-    labels: Array, gaps: Array, some: Array, products: Array, out: Array, f_single: Array,
-    norms: Array, large: Array, lengths: Array, place: Array, f: Array, T: Array, beyond: Array,
-    in_place: bool, base: Array, steps: Array, directions: Array, far: Array, rounding: Array,
-    blur: Array,
+    found: _Found, some: Array, products: tuple[Array, Array], rows: _Rows, exact: _Exact,
+    steps: _Steps, in_place: bool,
 ) -> None:  # fmt: skip
+    (labels, gaps, base), f, place = found, rows.f, rows.place
+    norms, lengths = rows.norms, rows.lengths
+    moved = products[0]
     zero = np.float32(0.0)
     for i in range(len(some)):
         z = some[i]
-        rounded, blurred = np.float32(rounding[z]), np.float32(blur[z])
+        rounded, blurred = np.float32(steps.rounding[z]), np.float32(steps.blur[z])
         n_near = 0
         if in_place:
-            for j in range(products.shape[1]):
-                value = f_single[j] + products[i, j]
+            for j in range(moved.shape[1]):
+                value = f[j] + moved[i, j]
                 labels[z, j] = value > zero
                 n_near += abs(value) <= norms[j] * rounded + lengths[j] * blurred
         else:
             for j in range(len(base)):
                 labels[z, j] = base[j]
-            for j in range(products.shape[1]):
-                value = f_single[j] + products[i, j]
+            for j in range(moved.shape[1]):
+                value = f[j] + moved[i, j]
                 labels[z, place[j]] = value > zero
                 n_near += abs(value) <= norms[j] * rounded + lengths[j] * blurred
         if n_near == 0:
             continue
-        for j in range(products.shape[1]):
-            value = np.float64(f_single[j] + products[i, j])
+        for j in range(moved.shape[1]):
+            value = np.float64(f[j] + moved[i, j])
             if abs(value) > norms[j] * rounded + lengths[j] * blurred:
                 continue
             if abs(value) <= norms[j] * rounded:
-                row = place[j]
-                value = f[row]
-                for p in range(T.shape[1]):
-                    value += T[row, p] * steps[z, p]
-                labels[z, row] = value > 0.0
+                value = _exact_value(exact, place[j], steps.d[z])
+                labels[z, place[j]] = value > 0.0
             gaps[z] = min(gaps[z], abs(value) / lengths[j])
+
+
+@inlined
+def _exact_value(exact: _Exact, row: int, step: Array) -> float:
+    """What a model of two classes says of a row, in double precision."""
+    value = exact.f[row]
+    for p in range(exact.T.shape[1]):
+        value += exact.T[row, p] * step[p]
+    return value
 
 
 @kernel
 def _relabel_many(
-    labels: Array, gaps: Array, some: Array, products: Array, out: Array, f_single: Array,
-    norms: Array, large: Array, lengths: Array, place: Array, f: Array, T: Array, beyond: Array,
-    in_place: bool, base: Array, steps: Array, directions: Array, far: Array, rounding: Array,
-    blur: Array,
+    found: _Found, some: Array, products: tuple[Array, Array], rows: _Rows, exact: _Exact,
+    steps: _Steps, in_place: bool,
 ) -> None:  # fmt: skip
-    n_classes, width = products.shape[1], products.shape[2]
+    (labels, gaps, base), place = found, rows.place
+    large, norms, lengths = rows.large, rows.norms, rows.lengths
+    width = products[0].shape[2]
     best, second = np.empty(width, np.float32), np.empty(width, np.float32)
     which = np.empty(width, np.int32)
     for i in range(len(some)):
         z = some[i]
-        rounded, blurred = np.float32(rounding[z]), np.float32(blur[z])
-        along = np.float32(far[z, 0])
-        for j in range(width):
-            best[j] = f_single[0, j] + products[i, 0, j] + along * out[i, j]
-            second[j] = -np.inf
-            which[j] = 0
-        for c in range(1, n_classes):
-            along = np.float32(far[z, c if far.shape[1] > 1 else 0])
-            for j in range(width):
-                value = f_single[c, j] + products[i, c, j] + along * out[i, j]
-                higher = value > best[j]
-                second[j] = best[j] if higher else max(second[j], value)
-                which[j] = np.int32(c) if higher else which[j]
-                best[j] = value if higher else best[j]
+        rounded, blurred = np.float32(steps.rounding[z]), np.float32(steps.blur[z])
+        _two_best(rows.f, products[0][i], products[1][i], steps.far[z], best, second, which)
         n_near = 0
         if not in_place:
             for j in range(len(base)):
@@ -259,18 +278,44 @@ def _relabel_many(
             if lead > large[j] + norms[j] * rounded + lengths[j] * blurred:
                 continue
             if lead <= large[j] + norms[j] * rounded:
-                top, runner_up = -np.inf, -np.inf
-                row, across = place[j], 0.0
-                for q in range(beyond.shape[1]):
-                    across += beyond[row, q] * directions[z, q]
-                for c in range(n_classes):
-                    value = f[row, c] + across * far[z, c if far.shape[1] > 1 else 0]
-                    for p in range(T.shape[1]):
-                        value += T[row, p] * steps[z, c, p]
-                    if value > top:
-                        top, runner_up = value, top
-                        labels[z, row] = c
-                    elif value > runner_up:
-                        runner_up = value
-                lead = top - runner_up
+                lead = _exact_lead(labels, exact, place[j], steps, z)
             gaps[z] = min(gaps[z], lead / lengths[j])
+
+
+@inlined
+def _two_best(
+    f: Array, moved: Array, out: Array, far: Array, best: Array, second: Array, which: Array
+) -> None:
+    """Fill in the best and the second best value of each row, and which class has the best."""
+    along = np.float32(far[0])
+    for j in range(len(best)):
+        best[j] = f[0, j] + moved[0, j] + along * out[j]
+        second[j] = -np.inf
+        which[j] = 0
+    for c in range(1, len(moved)):
+        along = np.float32(far[c if len(far) > 1 else 0])
+        for j in range(len(best)):
+            value = f[c, j] + moved[c, j] + along * out[j]
+            higher = value > best[j]
+            second[j] = best[j] if higher else max(second[j], value)
+            which[j] = np.int32(c) if higher else which[j]
+            best[j] = value if higher else best[j]
+
+
+@inlined
+def _exact_lead(labels: Array, exact: _Exact, row: int, steps: _Steps, z: int) -> float:
+    """The lead of the best class of a row, in double precision; its label becomes that class."""
+    T, far = exact.T, steps.far
+    top, runner_up, across = -np.inf, -np.inf, 0.0
+    for q in range(exact.beyond.shape[1]):
+        across += exact.beyond[row, q] * steps.directions[z, q]
+    for c in range(exact.f.shape[1]):
+        value = exact.f[row, c] + across * far[z, c if far.shape[1] > 1 else 0]
+        for p in range(T.shape[1]):
+            value += T[row, p] * steps.d[z, c, p]
+        if value > top:
+            top, runner_up = value, top
+            labels[z, row] = c
+        elif value > runner_up:
+            runner_up = value
+    return top - runner_up

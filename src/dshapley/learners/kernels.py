@@ -1,17 +1,33 @@
-"""Compiled loops: numba, kept on disk so that they are compiled once."""
+"""Compiled loops: numba, kept on disk so that they are compiled once.
+
+A compiled loop contains the functions it calls, which may be in another file of its folder. numba
+looks only at the loop's own file to tell whether the loop is out of date. So the name of a cache
+file has a digest of all sources of the folder in it: see `_Cache`.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import re
 import sys
 import time
 from collections.abc import Callable
-from functools import wraps
+from contextlib import suppress
+from functools import cache, wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
 
-__all__ = ["inlined", "kernel", "literal", "literal_inlined", "literal_part", "slow_literal"]
+__all__ = [
+    "inlined",
+    "kernel",
+    "literal",
+    "literal_inlined",
+    "literal_part",
+    "slow_literal",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -67,14 +83,19 @@ def _missed(compiled: Any) -> int:
 
 
 def _is_cached(function: Any, compiled: Any) -> bool:
-    """Whether numba's folder has an index of this loop; it may still be out of date."""
+    """Whether numba's folder has an index of this loop, for some types of its arguments."""
     folder = compiled.stats.cache_path
-    return folder is not None and any(Path(folder).glob(f"*.{function.__name__}-*.nbi"))
+    name = f"*.{function.__name__}-*.{_sources_of(function)}.nbi"
+    return folder is not None and any(Path(folder).glob(name))
 
 
 def inlined(function: F) -> F:
-    """`function` compiled, to be called from kernels."""
-    return _njit(function, fastmath=_FASTMATH)
+    """`function` copied to where it is called, so that it is compiled in one with its caller.
+
+    Linked by name instead, its sums may be rounded otherwise in a process that loads the caller
+    from the cache than in the one that compiled it.
+    """
+    return _njit(function, fastmath=_FASTMATH, forceinline=True)
 
 
 def literal_part(function: F) -> F:
@@ -88,12 +109,61 @@ def literal_inlined(function: F) -> F:
 
 
 def _compiled(function: F, **options: Any) -> Any:
-    options = {**options, "nogil": True, "error_model": "numpy"}
-    try:
-        return _njit(function, cache=True, **options)
-    except RuntimeError:  # no folder that numba could keep it in
-        return _njit(function, **options)
+    compiled = _njit(function, nogil=True, error_model="numpy", **options)
+    with suppress(RuntimeError):  # no folder that numba could keep it in
+        compiled._cache = _Cache(function)  # type: ignore[no-untyped-call]
+    return compiled
 
 
 def _njit(function: Any, **options: Any) -> Any:
     return numba.njit(**options)(function)
+
+
+# --- the cache
+
+
+def _sources_of(function: Any) -> str:
+    """A digest of all that may be compiled into a loop."""
+    return _digest(Path(function.__code__.co_filename).parent)
+
+
+@cache
+def _digest(folder: Path) -> str:
+    """Of the Python files of a folder, and of this one, which says how they are compiled."""
+    found = hashlib.sha256()
+    for path in (Path(__file__), *sorted(folder.glob("*.py"))):
+        with suppress(OSError):  # in an archive
+            found.update(hashlib.sha256(path.read_bytes()).digest())
+    return found.hexdigest()[:16]
+
+
+class _Files(CompileResultCacheImpl):
+    """The files of one loop.
+
+    The digest is in their names, not in the index: numba writes an index before the code that it
+    lists, so that a process which starts meanwhile would take the old code for the new.
+    """
+
+    def __init__(self, py_func: Any) -> None:
+        self._sources = _sources_of(py_func)
+        super().__init__(py_func)  # type: ignore[no-untyped-call]
+
+    def get_filename_base(self, fullname: str, abiflags: str) -> str:
+        """As numba names them, and the digest."""
+        name = super().get_filename_base(fullname, abiflags)  # type: ignore[no-untyped-call]
+        return f"{name}.{self._sources}"
+
+
+class _Cache(FunctionCache):
+    """numba's cache of one loop, which forgets it when any source of its folder changes."""
+
+    _impl_class = _Files
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep what was compiled; remove what was compiled from earlier sources."""
+        super().save_overload(sig, data)  # type: ignore[no-untyped-call]
+        for path in Path(self.cache_path).glob("*.nb[ic]"):
+            named = re.search(r"\.py\d+\w*\.([0-9a-f]{16})\.", path.name)
+            if named and named[1] != _sources_of(self._py_func):
+                with suppress(OSError):  # another process was faster, or has it open
+                    path.unlink()

@@ -199,7 +199,7 @@ class Check:
         return "\n".join(self.lines())
 
 
-def check(
+def check(  # noqa: PLR0913 - a front door: each choice by its own name
     prices: PriceList,
     B: Points | tuple[Any, Any],
     bought: Points | Bundles | tuple[Any, Any],

@@ -134,7 +134,7 @@ def matched(
     return match(published, other, beta=beta, m=m, prices=listed)
 
 
-def checked(
+def checked(  # noqa: PLR0913 - the options of a command
     prices: Path,
     buyer: Path,
     bought: Path,

@@ -11,7 +11,7 @@ from dshapley.data.targets import are_classes
 from dshapley.formatting import duration, number
 from dshapley.inference.valuation import Valuation
 
-__all__ = ["ByClass", "by_class", "class_labels", "sentences", "warnings_of"]
+__all__ = ["ByClass", "by_class", "class_labels", "model_sentences", "sentences", "warnings_of"]
 
 CONFIDENCE = 0.95
 _SETTLED, _OPEN = 0.95, 0.8
@@ -149,6 +149,38 @@ def _more_time(valuation: Valuation) -> list[str]:
     ]
 
 
+def model_sentences(valuation: Valuation) -> list[str]:
+    """Which model was trained, and what it makes of no data and of m rows."""
+    identity = valuation.about.identity
+    metric, empty, lines = identity.metric, identity.empty, []
+    estimator = identity.potential.get("estimator")
+    if isinstance(estimator, str) and "path" in identity.potential:
+        how = "without" if identity.potential["path"] == "fast" else "by"
+        lines.append(f"Model: {estimator.rpartition('.')[2]}, {how} retraining for each value.")
+    if metric is None or empty is None:
+        return lines
+    line = f"A model trained on nothing has {metric} {empty:.4g}"
+    gain = _gain(valuation)
+    if gain is None:
+        return [*lines, f"{line}."]
+    shown, reach = number(empty + gain[0], gain[1])
+    return [*lines, f"{line}, one trained on {valuation.m:,} random rows {shown} ± {reach}."]
+
+
+def _gain(valuation: Valuation) -> tuple[float, float] | None:
+    """What m random rows add to U(empty), and twice its standard error; None if not known.
+
+    All rows of the database together are worth just that.
+    """
+    identity = valuation.about.identity
+    if valuation.filled is not None or valuation.unseen or (valuation.rows != 1).any():
+        return None
+    if identity.database is None or identity.database != identity.points:
+        return None
+    error = 2 * valuation.m * _error_of_mean(valuation)
+    return (float(valuation.values.mean()) * valuation.m, error) if math.isfinite(error) else None
+
+
 def warnings_of(valuation: Valuation) -> list[str]:
     """What a person would misread."""
     return [*_open_order(valuation), *_skewed(valuation), *_hardly_moves(valuation)]
@@ -197,14 +229,16 @@ def _skewed(valuation: Valuation) -> list[str]:
 
 def _hardly_moves(valuation: Valuation) -> list[str]:
     """All rows together are worth what the metric gains from 0 to m rows."""
-    identity = valuation.about.identity
-    metric = identity.metric
-    if metric not in _BOUNDED or (valuation.rows != 1).any() or valuation.unseen:
+    metric, found = valuation.about.identity.metric, _gain(valuation)
+    if metric not in _BOUNDED or found is None:
         return []
-    if identity.database != identity.points:  # other rows may be worth anything
-        return []
-    gain = float(valuation.values.mean()) * valuation.m
-    error = 2 * valuation.m * _error_of_mean(valuation)
+    gain, error = found
+    if gain + error < 0:
+        return [
+            f"data makes this model worse: trained on {valuation.m} rows its {metric} is lower by "
+            f"{-gain:.2g} (± {error:.1g}) than that of a model trained on nothing. Look at the "
+            "columns (ids among them?), the scaling, or another model before you use the values"
+        ]
     if not abs(gain) + error < _HARDLY:
         return []
     return [

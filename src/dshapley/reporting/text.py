@@ -13,7 +13,7 @@ from dshapley.inference.interpolation import Interpolation, Prediction
 from dshapley.inference.valuation import Valuation, estimate
 from dshapley.market.prices import PriceList
 from dshapley.market.splitting import Splitting
-from dshapley.reporting.findings import by_class, sentences, warnings_of
+from dshapley.reporting.findings import by_class, model_sentences, sentences, warnings_of
 from dshapley.running.planning import Plan
 
 if TYPE_CHECKING:
@@ -147,13 +147,15 @@ def _summary(valuation: Valuation) -> list[str]:
         *_below_zero(valuation),
         *_gains(valuation),
     ]
-    identity = valuation.about.identity
-    if "path" in identity.potential:
-        fast = identity.potential["path"] == "fast"
-        lines.append("marginals on the fast path" if fast else "marginals by refitting")
-    if identity.empty is not None:
-        lines.append(f"{identity.metric} of a model trained on nothing: {identity.empty:.4g}")
-    return [*lines, *(f"warning: {text}" for text in warnings_of(valuation))]
+    return [
+        *lines,
+        *model_sentences(valuation),
+        *(f"warning: {text}" for text in warnings_of(valuation)),
+    ]
+
+
+_WORTH_SAYING = 0.01
+"""A smaller gain of the control variates is not mentioned."""
 
 
 def _below_zero(valuation: Valuation) -> list[str]:
@@ -178,7 +180,8 @@ def _gains(valuation: Valuation) -> list[str]:
         )
         if (before := float((without**2).mean())) > 0:
             saved = 1 - float((with_it**2).mean()) / before
-            lines.append(f"the anchor took away {saved:.0%} of the variance")
+            if saved >= _WORTH_SAYING:
+                lines.append(f"Control variates removed {saved:.0%} of the variance.")
     if valuation.filled is not None:
         n = int(valuation.filled.predicted.sum())
         lines.append(f"{n} of {len(valuation)} values are predictions")

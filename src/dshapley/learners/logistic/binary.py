@@ -31,7 +31,13 @@ from dshapley.learners.fast import Asked, Family, Sample, UnsupportedError
 from dshapley.learners.flips import Flips
 from dshapley.learners.kernels import kernel
 from dshapley.learners.logistic.binary_solver import Quadratic, first_steps, polished
-from dshapley.learners.logistic.long_double import SURE_STEP, Precise, check_sure, outputs_of
+from dshapley.learners.logistic.long_double import (
+    SURE_STEP,
+    Precise,
+    Setting,
+    check_sure,
+    outputs_of,
+)
 from dshapley.learners.logistic.passes import EXACT, Steps, sure_labels
 from dshapley.learners.logistic.softmax import Softmax
 
@@ -87,12 +93,12 @@ class Logistic:
             """S as it stands in S + z for a z of this class."""
             with_z = counts + (np.arange(c) == z_class)
             weights = self.C * class_weights(self.class_weight, with_z, labels)
-            setting = (S.X, S.y, weights, asked.X, self.fit_intercept, asked.kind)
+            setting = Setting(S.X, S.y, weights, asked.X, self.fit_intercept, asked.kind)
             try:
                 if c == 2:
                     return _base(*setting)
                 missing = z_class if counts.min() == 0 else None
-                return Softmax.fitted(*setting, Z.X, missing)
+                return Softmax.fitted(setting, Z.X, missing)
             except (FitError, np.linalg.LinAlgError):
                 return Precise(*setting)
 
@@ -154,7 +160,7 @@ class _Base:
             some = (part[which] for part in points)
             return polished(S.single if single else S, *some, start=start, tolerance=tolerance)
 
-        def label(which: Array, steps: Steps) -> tuple[Array, Floats]:
+        def label(_: Array, steps: Steps) -> tuple[Array, Floats]:
             return self._flips.labels(steps.d, steps.blur)
 
         sure = SURE_STEP / self.reach

@@ -11,13 +11,21 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dshapley.data.points import Array, Floats
 from dshapley.learners.kernels import inlined, kernel
-from dshapley.learners.logistic.passes import Steps, expm1, largest_of, series, solved, too_far
+from dshapley.learners.logistic.passes import (
+    Steps,
+    expm1,
+    inside,
+    largest_of,
+    series,
+    solved,
+    too_far,
+)
 
 __all__ = ["Quadratic", "first_steps", "polished"]
 
@@ -84,6 +92,53 @@ def polished(
     return solved(_Work.start(S, z, f, y, C, start.d, tolerance))
 
 
+class _Curve(NamedTuple):
+    """What a pass over the rows of S needs of it."""
+
+    p: Array
+    D: Array
+    constants: tuple[Any, ...]
+
+
+class _Points(NamedTuple):
+    """The z themselves: see `_Work`."""
+
+    z: Array
+    f: Floats
+    y: Floats
+    C: Floats
+    h: Floats
+
+
+class _Place(NamedTuple):
+    """Where they are: see `_Work`."""
+
+    d: Array
+    v: Floats
+    largest: Floats
+    far: Floats
+    done: Array
+
+
+class _Way(NamedTuple):
+    """Where they go: see `_Work`."""
+
+    P: Array
+    direction: Array
+    slopes: Floats
+
+
+class _Bounds(NamedTuple):
+    """How exact it can be, and has to be."""
+
+    limit: float
+    """Of |x_i'd|: see `too_far`."""
+    reach: float
+    tolerance: Floats
+    rounding: float
+    wobble: float
+
+
 @dataclass(eq=False)
 class _Work:
     """The z still at work: one row each in every array."""
@@ -140,19 +195,27 @@ class _Work:
     def gradients(self) -> None:
         """See `Work`."""
         S = self.S
-        _directions(
-            self.R @ S.X, S.gradient, self.z, self.f, self.y, self.C, self.h, self.d, self.v,
-            self.largest, too_far(S.X.dtype), S.reach, self.tolerance, S.rounding, S.wobble,
-            self.P, self.direction, self.slopes, self.far, self.done,
-        )  # fmt: skip
+        bounds = _Bounds(too_far(S.X.dtype), S.reach, self.tolerance, S.rounding, S.wobble)
+        _directions(self.R @ S.X, S.gradient, self._points, self._place, self._way, bounds)
 
     def advance(self) -> None:
         """See `Work`."""
         S = self.S
-        _search(
-            self.U, self.direction @ S.X.T, S.p, S.D, S.constants, self.f, self.y, self.C, self.d,
-            self.direction, self.v, self.slopes, self.R, self.largest, self.done,
-        )  # fmt: skip
+        curve = _Curve(S.p, S.D, S.constants)
+        U_along = self.direction @ S.X.T
+        _search(self.U, U_along, self.R, curve, self._points, self._place, self._way)
+
+    @property
+    def _points(self) -> _Points:
+        return _Points(self.z, self.f, self.y, self.C, self.h)
+
+    @property
+    def _place(self) -> _Place:
+        return _Place(self.d, self.v, self.largest, self.far, self.done)
+
+    @property
+    def _way(self) -> _Way:
+        return _Way(self.P, self.direction, self.slopes)
 
 
 @inlined
@@ -206,14 +269,14 @@ def _remainders(U: Array, p: Array, D: Array, c: Any, R: Array, largest: Array) 
 
 @kernel
 def _directions(
-    G: Array, base: Array, z: Array, f: Array, y: Array, C: Array, h: Array, d: Array, v: Array,
-    largest: Array, limit: float, reach: float, tolerance: Array, rounding: float, wobble: float,
-    P: Array, direction: Array, slopes: Array, far: Array, done: Array,
-) -> None:  # fmt: skip
+    G: Array, base: Array, points: _Points, place: _Place, way: _Way, bounds: _Bounds
+) -> None:
     """Finish the gradients; who is near enough is done, the others get a conjugate direction.
 
     Polak and Ribiere's, with the inverse of I + C s' zz' as the preconditioner.
     """
+    (z, f, y, C, h), (d, v, largest, far, done), (P, direction, slopes) = points, place, way
+    limit, reach, tolerance, rounding, wobble = bounds
     for i in range(len(f)):
         if done[i]:
             continue
@@ -255,24 +318,31 @@ def _directions(
         if downhill >= 0.0:
             for j in range(d.shape[1]):
                 direction[i, j] = -P[i, j]
-        along_self, along_d, along_z, along_base = 0.0, 0.0, 0.0, 0.0
-        for j in range(d.shape[1]):
-            along_self += direction[i, j] * direction[i, j]
-            along_d += direction[i, j] * d[i, j]
-            along_base += direction[i, j] * base[j]
-            along_z += direction[i, j] * z[i, j]
         slopes[i, 0] = gp
-        slopes[i, 1] = along_d + along_base
-        slopes[i, 2] = along_self
-        slopes[i, 3] = along_z
+        _measure(slopes[i], direction[i], d[i], base, z[i])
+
+
+@inlined
+def _measure(slopes: Array, direction: Array, d: Array, base: Array, z: Array) -> None:
+    """The products of a direction that its line search needs."""
+    along_self, along_d, along_z, along_base = 0.0, 0.0, 0.0, 0.0
+    for j in range(len(d)):
+        along_self += direction[j] * direction[j]
+        along_d += direction[j] * d[j]
+        along_base += direction[j] * base[j]
+        along_z += direction[j] * z[j]
+    slopes[1] = along_d + along_base
+    slopes[2] = along_self
+    slopes[3] = along_z
 
 
 @kernel
 def _search(
-    U: Array, U_along: Array, p: Array, D: Array, c: Any, f: Array, y: Array, C: Array, d: Array,
-    direction: Array, v: Array, slopes: Array, R: Array, largest: Array, done: Array,
-) -> None:  # fmt: skip
+    U: Array, U_along: Array, R: Array, curve: _Curve, points: _Points, place: _Place, way: _Way
+) -> None:
     """Go along each direction to where the slope is a tenth of what it was: mostly one step."""
+    (p, D, c), (_, f, y, C, _), (d, v, largest, _, done) = curve, points, place
+    direction, slopes = way.direction, way.slopes
     k = U.shape[1]
     one = c[10]
     typed = np.empty(1, U.dtype)  # t in the precision of S, so that nothing is promoted
@@ -288,7 +358,7 @@ def _search(
         for _ in range(30):
             typed[0] = t
             step = typed[0]
-            slope, curve = one - one, one - one
+            slope, bend = one - one, one - one
             for j in range(k):
                 along = U_along[i, j]
                 u = U[i, j] + step * along
@@ -297,7 +367,7 @@ def _search(
                 rest = D[j] * (e * under - u)
                 R[i, j] = rest
                 slope += rest * along
-                curve += (
+                bend += (
                     D[j]
                     * e
                     * (one - p[j] - p[j] * (one + p[j] * e))
@@ -313,11 +383,8 @@ def _search(
                 high = t
             else:
                 low = t
-            bend = curve + own + C[i] * abs(s) * (1.0 - abs(s)) * along_z * along_z
-            following = t - total / bend
-            if not low < following < high:
-                following = 0.5 * (low + high) if high < np.inf else 2.0 * t
-            t = following
+            whole = bend + own + C[i] * abs(s) * (1.0 - abs(s)) * along_z * along_z
+            t = inside(low, high, t, t - total / whole)
         typed[0] = t
         step = typed[0]
         for j in range(k):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import linalg
@@ -23,7 +23,7 @@ from dshapley.data.points import Array, Floats
 from dshapley.learners.fast import UncertainError
 from dshapley.learners.flips import as_labels
 
-__all__ = ["SURE", "SURE_STEP", "Precise", "check_sure", "outputs_of"]
+__all__ = ["SURE", "SURE_STEP", "Precise", "Setting", "check_sure", "outputs_of"]
 
 SURE = 1e-8
 """How far the decision values of a test row may be from those of the optimum, relative to them
@@ -69,6 +69,19 @@ def outputs_of(decisions: Floats, kind: str) -> Array:
     if kind == "label":
         return as_labels(decisions.argmax(axis=-1), decisions.shape[-1])
     return np.asarray(softmax(decisions, axis=-1))
+
+
+class Setting(NamedTuple):
+    """A fit on S, for some test rows."""
+
+    X: Floats
+    y: Array
+    weights: Floats
+    """C of a row of each class."""
+    T: Floats
+    """The test rows."""
+    fit_intercept: bool
+    kind: str
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,6 +20,7 @@ __all__ = [
     "EXACT",
     "Steps",
     "expm1",
+    "inside",
     "largest_of",
     "series",
     "solved",
@@ -178,6 +179,14 @@ def expm1(u: Any, c: Any) -> Any:
     for _ in range(6):
         e = e * (e + c[11])
     return e
+
+
+@inlined
+def inside(low: float, high: float, t: float, following: float) -> float:
+    """Newton's next t if it is within its bracket, else one that is."""
+    if low < following < high:
+        return following
+    return 0.5 * (low + high) if high < np.inf else 2.0 * t
 
 
 @inlined

@@ -10,7 +10,14 @@ import numpy as np
 from dshapley.data.points import Array, Floats
 from dshapley.errors import FitError
 from dshapley.learners.flips import Beyond, Flips
-from dshapley.learners.logistic.long_double import SURE, SURE_STEP, Precise, check_sure, outputs_of
+from dshapley.learners.logistic.long_double import (
+    SURE,
+    SURE_STEP,
+    Precise,
+    Setting,
+    check_sure,
+    outputs_of,
+)
 from dshapley.learners.logistic.passes import EXACT, Steps, sure_labels
 from dshapley.learners.logistic.softmax_fit import Preconditioner, Problem, Space, noise, optimum
 from dshapley.learners.logistic.softmax_solver import Curve, polished
@@ -38,15 +45,13 @@ class Softmax:
     """At most how far a class can gain on another, in a test row, for a step of length 1."""
 
     @classmethod
-    def fitted(
-        cls, X: Floats, y: Array, weights: Floats, test: Floats, fit_intercept: bool, kind: str,
-        Z: Floats, missing: int | None,
-    ) -> Softmax:  # fmt: skip
+    def fitted(cls, setting: Setting, Z: Floats, missing: int | None) -> Softmax:
         """The model of S, prepared for the rows Z.
 
         S that lacks a class has no optimum: the model is that of S and the mean of Z, which is
         taken out again in the gradient.
         """
+        X, y, weights, test, fit_intercept, kind = setting
         S, c, k = (X, y), len(weights), len(X)
         space = Space.of(X, fit_intercept)
         if missing is not None:
@@ -139,12 +144,12 @@ class Softmax:
         """Outputs with those of some z found by fitting S + z from scratch."""
         X, classes = self.S
         for i in lost:
-            setting = (
+            setting = Setting(
                 np.vstack([X, rows[i]]), np.append(classes, y[i]), self.weights, self.X,
                 self.space.fit_intercept, self.kind,
             )  # fmt: skip
             try:
-                found = Softmax.fitted(*setting, rows[:0], None).alone()
+                found = Softmax.fitted(setting, rows[:0], None).alone()
             except (FitError, np.linalg.LinAlgError):
                 found = Precise(*setting).alone()
             outputs[i] = found[0]

@@ -9,13 +9,20 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dshapley.data.points import Array, Floats
 from dshapley.learners.kernels import inlined, kernel
-from dshapley.learners.logistic.passes import Steps, expm1, largest_of, series, solved, too_far
+from dshapley.learners.logistic.passes import (
+    Steps,
+    expm1,
+    largest_of,
+    series,
+    solved,
+    too_far,
+)
 from dshapley.learners.logistic.softmax_fit import Preconditioner
 
 __all__ = ["Curve", "polished"]
@@ -77,6 +84,61 @@ def polished(
     The blur of those that are not found is infinite.
     """
     return solved(_Work.start(S, z, f, y, C, start, tolerance))
+
+
+class _Known(NamedTuple):
+    """What loops need of a `Curve`."""
+
+    P: Array
+    C: Array
+    penalty: Array
+    gradient: Array
+    constants: tuple[Any, ...]
+
+
+class _Points(NamedTuple):
+    """The z themselves: see `_Work`."""
+
+    z: Array
+    f: Floats
+    y: Array
+    C: Floats
+
+
+class _Place(NamedTuple):
+    """Where they are: see `_Work`."""
+
+    d: Array
+    Md: Array
+    largest: Floats
+    cancelled: Floats
+    far: Floats
+    done: Array
+
+
+class _Way(NamedTuple):
+    """Where they go: see `_Work`."""
+
+    direction: Array
+    M_direction: Array
+    slopes: Floats
+
+
+class _Pull(NamedTuple):
+    """The preconditioner's part for z: see `_Work`."""
+
+    along_z: Array
+    weight_z: Floats
+
+
+class _Bounds(NamedTuple):
+    """How exact it can be, and has to be."""
+
+    limit: float
+    """Of the entries of U: see `too_far`."""
+    tolerance: Floats
+    rounding: float
+    wobble: float
 
 
 @dataclass(eq=False)
@@ -142,14 +204,12 @@ class _Work:
         S = self.S
         n, c, k = self.R.shape
         G = (self.R.reshape(n * c, k) @ S.X).reshape(n, c, -1)
-        _finish(G, S.gradient, S.penalty, self.z, self.f, self.y, self.C, self.d)
+        _finish(G, S.gradient, S.penalty, self._points, self.d)
         following = S.M(G)
+        pull = _Pull(self.along_z, self.weight_z)
         rounding = 32.0 * float(np.finfo(S.X.dtype).eps)
-        _directions(
-            G, following, self.solved, self.along_z, self.weight_z, self.d, self.Md, self.direction,
-            self.M_direction, self.largest, self.cancelled, too_far(S.X.dtype), self.tolerance,
-            rounding, S.wobble, _SAFETY, self.slopes, self.far, self.done,
-        )  # fmt: skip
+        bounds = _Bounds(too_far(S.X.dtype), self.tolerance, rounding, S.wobble)
+        _directions(G, following, self.solved, pull, self._place, self._way, bounds)
         self.solved = following
 
     def advance(self) -> None:
@@ -157,11 +217,24 @@ class _Work:
         S = self.S
         n, c, p = self.direction.shape
         along = (self.direction.reshape(n * c, p) @ S.X.T).reshape(n, c, -1)
-        _search(
-            self.U, along, S.P, S.C, S.constants, S.penalty, S.gradient, self.z, self.f, self.y,
-            self.C, self.d, self.direction, self.Md, self.M_direction, self.R, self.largest,
-            self.cancelled, self.done,
-        )  # fmt: skip
+        _search(self.U, along, self.R, self._known, self._points, self._place, self._way)
+
+    @property
+    def _known(self) -> _Known:
+        S = self.S
+        return _Known(S.P, S.C, S.penalty, S.gradient, S.constants)
+
+    @property
+    def _points(self) -> _Points:
+        return _Points(self.z, self.f, self.y, self.C)
+
+    @property
+    def _place(self) -> _Place:
+        return _Place(self.d, self.Md, self.largest, self.cancelled, self.far, self.done)
+
+    @property
+    def _way(self) -> _Way:
+        return _Way(self.direction, self.M_direction, self.slopes)
 
 
 @kernel
@@ -196,10 +269,9 @@ def _cancelled(m: Array) -> float:
 
 
 @kernel
-def _finish(
-    G: Array, base: Array, penalty: Array, z: Array, f: Array, y: Array, C: Array, d: Array
-) -> None:
+def _finish(G: Array, base: Array, penalty: Array, points: _Points, d: Array) -> None:
     """The gradient: what S has beyond its model, the penalty, and z."""
+    z, f, y, C = points
     n, n_classes, p = G.shape
     pull = np.empty(n_classes)
     for i in range(n):
@@ -249,12 +321,11 @@ def _pull_and_weight(f: Array, y: Array, C: Array, pull: Array, weight: Array) -
 
 @kernel
 def _directions(
-    G: Array, solved: Array, before: Array, along_z: Array, weight_z: Array, d: Array, Md: Array,
-    direction: Array, M_direction: Array, largest: Array, cancelled: Array, limit: float,
-    tolerance: Array, rounding: float, wobble: float, safety: float, slopes: Array, far: Array,
-    done: Array,
-) -> None:  # fmt: skip
+    G: Array, solved: Array, before: Array, pull: _Pull, place: _Place, way: _Way, bounds: _Bounds
+) -> None:
     """Who is near enough is done, the others get a conjugate direction (Polak and Ribiere's)."""
+    (along_z, weight_z), (d, Md, largest, cancelled, far, done) = pull, place
+    (direction, M_direction, slopes), (limit, tolerance, rounding, wobble) = way, bounds
     n, n_classes, p = G.shape
     for i in range(n):
         if done[i]:
@@ -281,36 +352,49 @@ def _directions(
         noise = wobble * min(largest[i], 1.0) * cancelled[i]
         floor = rounding * math.sqrt(max(size_d, 0.0)) + noise
         size = math.sqrt(gp)
-        far[i] = safety * (size + floor) * math.exp(min(2.0 * largest[i], 60.0))
+        far[i] = _SAFETY * (size + floor) * math.exp(min(2.0 * largest[i], 60.0))
         if far[i] <= tolerance[i] or size <= floor:
             done[i] = True
-            for a in range(n_classes):
-                for j in range(p):
-                    d[i, a, j] -= solved[i, a, j]
-                    Md[i, a, j] -= G[i, a, j]
+            _last_step(d[i], Md[i], solved[i], G[i])
             continue
         beta = max((gp - old) / slopes[i], 0.0) if slopes[i] > 0.0 else 0.0
-        downhill = 0.0
-        for a in range(n_classes):
-            for j in range(p):
-                direction[i, a, j] = beta * direction[i, a, j] - solved[i, a, j]
-                M_direction[i, a, j] = beta * M_direction[i, a, j] - G[i, a, j]
-                downhill += direction[i, a, j] * G[i, a, j]
-        if downhill >= 0.0:
-            for a in range(n_classes):
-                for j in range(p):
-                    direction[i, a, j] = -solved[i, a, j]
-                    M_direction[i, a, j] = -G[i, a, j]
+        _turn(direction[i], M_direction[i], solved[i], G[i], beta)
         slopes[i] = gp
 
 
+@inlined
+def _last_step(d: Array, Md: Array, solved: Array, G: Array) -> None:
+    """A step of Newton's method, with M for the Hessian."""
+    for a in range(d.shape[0]):
+        for j in range(d.shape[1]):
+            d[a, j] -= solved[a, j]
+            Md[a, j] -= G[a, j]
+
+
+@inlined
+def _turn(direction: Array, M_direction: Array, solved: Array, G: Array, beta: float) -> None:
+    """Make a direction conjugate to the one before, or straight down where that leads up."""
+    n_classes, p = G.shape
+    downhill = 0.0
+    for a in range(n_classes):
+        for j in range(p):
+            direction[a, j] = beta * direction[a, j] - solved[a, j]
+            M_direction[a, j] = beta * M_direction[a, j] - G[a, j]
+            downhill += direction[a, j] * G[a, j]
+    if downhill >= 0.0:
+        for a in range(n_classes):
+            for j in range(p):
+                direction[a, j] = -solved[a, j]
+                M_direction[a, j] = -G[a, j]
+
+
 @kernel
-def _search(
-    U: Array, along: Array, P: Array, C: Array, c: Any, penalty: Array, base: Array, z: Array,
-    f: Array, y: Array, Cz: Array, d: Array, direction: Array, Md: Array, M_direction: Array,
-    R: Array, largest: Array, cancelled: Array, done: Array,
-) -> None:  # fmt: skip
+def _search(  # noqa: C901, PLR0915 - in parts, compiled apart, fast arithmetic rounds otherwise
+    U: Array, along: Array, R: Array, S: _Known, points: _Points, place: _Place, way: _Way
+) -> None:
     """Go along each direction to where the slope is a tenth of what it was: mostly one step."""
+    (P, C, penalty, base, c), (z, f, y, Cz) = S, points
+    (d, Md, largest, cancelled, _, done), (direction, M_direction, _) = place, way
     n, n_classes, k = U.shape
     p = d.shape[2]
     one = c[10]

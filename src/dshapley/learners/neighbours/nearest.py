@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,8 +55,7 @@ def family(estimator: Any) -> Family:
 # --- the neighbours of each test row
 
 
-@dataclass(frozen=True, eq=False)
-class _Neighbours:
+class _Neighbours(NamedTuple):
     """For each of n test rows its K nearest rows of S: places in S, and distances, rising."""
 
     places: NDArray[np.int64]
@@ -65,6 +64,13 @@ class _Neighbours:
     @staticmethod
     def empty(n: int, K: int) -> _Neighbours:
         return _Neighbours(np.empty((n, K), dtype=np.int64), np.empty((n, K)))
+
+
+class _Lists(NamedTuple):
+    """For each test row the nearest rows of the database, and their distances, rising."""
+
+    rows: Array
+    gaps: Floats
 
 
 def _neighbours(distance: Distance, S: Sample, asked: Asked, K: int) -> _Neighbours:
@@ -81,24 +87,21 @@ def _neighbours(distance: Distance, S: Sample, asked: Asked, K: int) -> _Neighbo
     order = np.argsort(source[1], kind="stable")
     starts = np.searchsorted(source[1][order], np.arange(len(source[0]) + 1))
     left_open = np.empty(len(everyone), dtype=np.bool_)
-    rows, gaps = lists
-    _walk(rows, gaps, starts, order, len(source[0]), found.places, found.distances, left_open)
+    _walk(lists, starts, order, len(source[0]), found, left_open)
     if left_open.any():
         _directly(distance, S, asked, everyone[left_open], found)
     return found
 
 
-def _lists(
-    distance: Distance, database: Points, asked: Asked, size: int
-) -> tuple[Array, ...] | None:
-    """For each test row the nearest rows of the database, and their distances, rising."""
+def _lists(distance: Distance, database: Points, asked: Asked, size: int) -> _Lists | None:
+    """Those of the database, unless they are worth it only later."""
     name = (distance.name, asked.query.test.key, database.key)
     with kept.lock:
         (spent,) = kept.get(("spent", name), lambda: (np.zeros(1, dtype=np.int64),))
         spent[0] += size
         if not _worth_a_table(spent[0], database):
             return None
-        return kept.get(("lists", name), lambda: _make_lists(distance, database, asked.X))
+        return _Lists(*kept.get(("lists", name), lambda: _make_lists(distance, database, asked.X)))
 
 
 def _worth_a_table(spent: int, database: Points) -> bool:
@@ -106,7 +109,7 @@ def _worth_a_table(spent: int, database: Points) -> bool:
     return spent >= len(database)
 
 
-def _make_lists(distance: Distance, database: Points, test: Floats) -> tuple[Array, Array]:
+def _make_lists(distance: Distance, database: Points, test: Floats) -> _Lists:
     n, size = len(test), len(database)
     length = max(1, min(size, _LONGEST, _LISTS // (12 * n)))
     rows, distances = np.empty((n, length), dtype=np.int32), np.empty((n, length))
@@ -120,7 +123,7 @@ def _make_lists(distance: Distance, database: Points, test: Floats) -> tuple[Arr
         order = np.argsort(gaps, axis=1)
         rows[some] = np.take_along_axis(nearest, order, axis=1)
         distances[some] = np.take_along_axis(gaps, order, axis=1)
-    return rows, distances
+    return _Lists(rows, distances)
 
 
 def _directly(distance: Distance, S: Sample, asked: Asked, rows: Array, found: _Neighbours) -> None:
@@ -129,11 +132,12 @@ def _directly(distance: Distance, S: Sample, asked: Asked, rows: Array, found: _
     for start in range(0, len(rows), step):
         some = rows[start : start + step]
         gaps = distance.between(asked.X[some], S.X)
-        _select(gaps, some, found.places, found.distances)
+        _select(gaps, some, found)
 
 
 @kernel
-def _select(gaps: Floats, rows: Array, places: Array, distances: Floats) -> None:
+def _select(gaps: Floats, rows: Array, found: _Neighbours) -> None:
+    places, distances = found
     K = places.shape[1]
     for i in range(len(rows)):
         j = rows[i]
@@ -152,10 +156,10 @@ def _select(gaps: Floats, rows: Array, places: Array, distances: Floats) -> None
 
 @kernel
 def _walk(
-    rows: Array, gaps: Floats, starts: Array, members: Array, size: int, places: Array,
-    distances: Floats, left_open: Array,
-) -> None:  # fmt: skip
+    lists: _Lists, starts: Array, members: Array, size: int, found: _Neighbours, left_open: Array
+) -> None:
     """Down each list; row b of the database is at the places members[starts[b]:starts[b+1]]."""
+    (rows, gaps), (places, distances) = lists, found
     K = places.shape[1]
     length = rows.shape[1]
     for j in range(len(rows)):
@@ -182,8 +186,18 @@ def _walk(
         left_open[j] = count < K or (i == length and length < size)
 
 
+class _Entering(NamedTuple):
+    """Some of Z."""
+
+    table: Floats
+    """Of distances to the test rows."""
+    rows: Array
+    """Which rows of the table are theirs."""
+    y: Array
+
+
 def _from_Z(distance: Distance, Z: Sample, asked: Asked) -> Callable[[slice], tuple[Floats, Array]]:
-    """For some of Z a table of distances to the test rows, and which rows of it are theirs."""
+    """For some of Z a table of distances, and which rows of it are theirs."""
     n = len(asked.X)
     root, places = Z.points.source or (Z.points, np.arange(len(Z)))
     if 8 * n * len(Z) > _ROWS:
@@ -221,8 +235,7 @@ def _fill(distance: Distance, A: Floats, B: Floats, out: Floats) -> None:
 # --- their votes
 
 
-@dataclass(frozen=True, eq=False)
-class _Votes:
+class _Votes(NamedTuple):
     """What the neighbours of each test row say together.
 
     `sums` is (n, c) for classes: the weight of each. For numbers it is (n, 2): the sums of w y
@@ -231,6 +244,17 @@ class _Votes:
 
     sums: Floats
     zero: NDArray[np.bool_]
+
+
+class _Standing(NamedTuple):
+    """What S says of each test row."""
+
+    edge: Floats
+    """How near z has to be to be one of the neighbours."""
+    base: Array
+    """The outputs without z."""
+    others: _Votes
+    """The votes that stay when z enters."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,13 +276,13 @@ class Nearest:
             return
         full = K == self.K  # then z takes the place of the K-th; else S is small and z is added
         edge = found.distances[:, -1] if full else np.full(len(asked.X), np.inf)
-        others = self._votes(found, K - 1 if full else K, S, asked)
+        standing = _Standing(edge, base, self._votes(found, K - 1 if full else K, S, asked))
         gaps = _from_Z(self.distance, Z, asked)
         step = max(1, _BLOCK // (base.nbytes + 8 * len(base)))
         for start in range(0, len(Z), step):
             some = slice(start, start + step)
             block = np.empty((len(Z.y[some]), *base.shape), dtype=base.dtype)
-            self._enter(*gaps(some), Z.y[some], edge, base, others, asked, block)
+            self._enter(_Entering(*gaps(some), Z.y[some]), standing, asked, block)
             yield _shares(block)
 
     def _votes(self, found: _Neighbours, K: int, S: Sample, asked: Asked) -> _Votes:
@@ -277,16 +301,13 @@ class Nearest:
         _count(y, weights, sums)
         return _Votes(sums, zero)
 
-    def _enter(
-        self, table: Floats, rows: Array, y: Array, edge: Floats, base: Array, others: _Votes,
-        asked: Asked, out: Array,
-    ) -> None:  # fmt: skip
+    def _enter(self, new: _Entering, standing: _Standing, asked: Asked, out: Array) -> None:
         """Fill in what each test row's neighbours say with z among them, where it is nearer."""
         if asked.kind == "label" and not self.weighted:
-            _swap(table, rows, y, edge, base, _with_one_more(others.sums, base.dtype), out)
+            _swap(new, standing, _with_one_more(standing.others.sums, out.dtype), out)
             return
         fill = {"number": _enter_numbers, "label": _enter_labels}.get(asked.kind, _enter_votes)
-        fill(table, rows, y, edge, base, others.sums, others.zero, self.weighted, out)
+        fill(new, standing, self.weighted, out)
 
 
 def _said(sums: Floats, asked: Asked) -> Array:
@@ -328,9 +349,8 @@ def _count(y: Array, weights: Floats, sums: Floats) -> None:
 
 
 @kernel
-def _swap(
-    table: Floats, rows: Array, y: Array, edge: Floats, base: Array, entered: Array, out: Array
-) -> None:
+def _swap(new: _Entering, standing: _Standing, entered: Array, out: Array) -> None:
+    (table, rows, y), edge, base = new, standing.edge, standing.base
     for i in range(len(rows)):
         gaps, won, block = table[rows[i]], entered[y[i]], out[i]
         for j in range(len(edge)):
@@ -349,10 +369,8 @@ def _weight(gap: float, zero: bool, weighted: bool) -> tuple[float, float]:
 
 
 @kernel
-def _enter_labels(
-    table: Floats, rows: Array, y: Array, edge: Floats, base: Array, sums: Floats, zero: Array,
-    weighted: bool, out: Array,
-) -> None:  # fmt: skip
+def _enter_labels(new: _Entering, standing: _Standing, weighted: bool, out: Array) -> None:
+    (table, rows, y), (edge, base, (sums, zero)) = new, standing
     for i in range(len(rows)):
         for j in range(len(edge)):
             gap = table[rows[i], j]
@@ -369,10 +387,8 @@ def _enter_labels(
 
 
 @kernel
-def _enter_votes(
-    table: Floats, rows: Array, y: Array, edge: Floats, base: Array, sums: Floats, zero: Array,
-    weighted: bool, out: Array,
-) -> None:  # fmt: skip
+def _enter_votes(new: _Entering, standing: _Standing, weighted: bool, out: Array) -> None:
+    (table, rows, y), (edge, base, (sums, zero)) = new, standing
     for i in range(len(rows)):
         for j in range(len(edge)):
             gap = table[rows[i], j]
@@ -385,10 +401,8 @@ def _enter_votes(
 
 
 @kernel
-def _enter_numbers(
-    table: Floats, rows: Array, y: Array, edge: Floats, base: Array, sums: Floats, zero: Array,
-    weighted: bool, out: Array,
-) -> None:  # fmt: skip
+def _enter_numbers(new: _Entering, standing: _Standing, weighted: bool, out: Array) -> None:
+    (table, rows, y), (edge, base, (sums, zero)) = new, standing
     for i in range(len(rows)):
         for j in range(len(edge)):
             gap = table[rows[i], j]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit, softmax
@@ -123,21 +123,14 @@ def _adaboost(
             w[i] = max(w[i], _EPSILON)
         n_nodes = grown(one, rows, limits, room, keys[t])
         _mark_wrong(wrong, one, n_nodes, rows, room)
-        all_w, wrong_w = 0.0, 0.0
-        for i in range(n):
-            all_w += w[i]
-            wrong_w += w[i] * wrong[i]
-        error = wrong_w / all_w
+        error = _error(w, wrong)
         if error >= 1.0 - 1.0 / c:
             break
         say = 1.0
         if error > 0.0:
             say = rate * (np.log((1.0 - error) / error) + np.log(c - 1.0))
         total += say
-        for j in range(len(test)):
-            label = _label(one.value[leaf(one, 0, test, j)])
-            for k in range(c):
-                votes[j, k] += say if k == label else -1.0 / (c - 1) * say
+        _vote(votes, one, test, say)
         if error <= 0.0:
             break
         all_w = 0.0
@@ -163,6 +156,26 @@ def _mark_wrong(wrong: Floats, one: Tree, n_nodes: int, rows: Rows, room: Scratc
 
 
 @literal_inlined
+def _error(w: Floats, wrong: Floats) -> float:
+    """The share of the weight that has another label."""
+    all_w, wrong_w = 0.0, 0.0
+    for i in range(len(w)):
+        all_w += w[i]
+        wrong_w += w[i] * wrong[i]
+    return wrong_w / all_w
+
+
+@literal_inlined
+def _vote(votes: Floats, one: Tree, test: Array, say: float) -> None:
+    """Add what a tree says of each test row, and how much that counts."""
+    c = votes.shape[1]
+    for j in range(len(test)):
+        label = _label(one.value[leaf(one, 0, test, j)])
+        for k in range(c):
+            votes[j, k] += say if k == label else -1.0 / (c - 1) * say
+
+
+@literal_inlined
 def _label(value: Floats) -> int:
     """The first of the largest."""
     best = 0
@@ -173,6 +186,19 @@ def _label(value: Floats) -> int:
 
 
 # --- gradient boosting
+
+
+class _Stages(NamedTuple):
+    """What the trees are grown from, stage by stage."""
+
+    keys: Array
+    """(stages, c) what each tree starts its generator with."""
+    masks: Floats
+    """(stages, n) 1 for the rows that each stage has."""
+    first: Floats
+    """(c,) the raw predictions before the first stage."""
+    rate: float
+    n_classes: int
 
 
 @dataclass(frozen=True)
@@ -193,11 +219,9 @@ class GradientBoosting:
         ones = np.ones(max(asked.n_classes, 1))
         for z in range(0 if data.trainable else 1, 1 + len(Z)):
             rows = data.rows(z - 1, ones)
-            first = _first_raw(rows, asked.n_classes)
-            raw = _gradient_boosting(
-                rows, limits, room, one, *draws[len(rows.w)], first,
-                float(self.estimator.learning_rate), asked.n_classes, data.test,
-            )  # fmt: skip
+            first, rate = _first_raw(rows, asked.n_classes), float(self.estimator.learning_rate)
+            stages = _Stages(*draws[len(rows.w)], first, rate, asked.n_classes)
+            raw = _gradient_boosting(rows, limits, room, one, stages, data.test)
             yield _raw_answered(raw[np.newaxis], asked)
 
     def _draws(self, n: int, n_raw: int, seed: int) -> tuple[Array, Array]:
@@ -254,38 +278,43 @@ def _raw_answered(raw: Floats, asked: Asked) -> Array:
 
 @slow_literal
 def _gradient_boosting(
-    rows: Rows, limits: Limits, room: Scratch, one: Tree, keys: Array, masks: Floats, first: Floats,
-    rate: float, n_classes: int, test: Array,
-) -> Floats:  # fmt: skip
+    rows: Rows, limits: Limits, room: Scratch, one: Tree, stages: _Stages, test: Array
+) -> Floats:
     """(q, c) the raw predictions for the test rows."""
-    n, n_raw = len(rows.w), len(first)
+    n, n_raw = len(rows.w), len(stages.first)
     target = rows.y.copy()
     raw, gradient = np.empty((n_raw, n)), np.empty((n_raw, n))
     found = np.empty((len(test), n_raw))
     for k in range(n_raw):
-        raw[k], found[:, k] = first[k], first[k]
-    everyone = masks.sum() == masks.size
-    for stage in range(len(keys)):
-        rows.w[:] = masks[stage]
-        _gradients(gradient, raw, target, rows.codes, n_classes)
+        raw[k], found[:, k] = stages.first[k], stages.first[k]
+    everyone = stages.masks.sum() == stages.masks.size
+    for stage in range(len(stages.keys)):
+        rows.w[:] = stages.masks[stage]
+        _gradients(gradient, raw, target, rows.codes, stages.n_classes)
         for k in range(n_raw):
             rows.y[:] = gradient[k]
-            n_nodes = grown(one, rows, limits, room, keys[stage, k])
+            n_nodes = grown(one, rows, limits, room, stages.keys[stage, k])
             for node in range(n_nodes):
                 if one.left[node] >= 0:
                     continue
-                if n_classes > 0:
-                    one.value[node, 0] = _newton(one, node, rows, room, k, n_classes)
-                one.value[node, 0] *= rate
+                if stages.n_classes > 0:
+                    one.value[node, 0] = _newton(one, node, rows, room, k, stages.n_classes)
+                one.value[node, 0] *= stages.rate
                 for i in range(one.start[node], one.end[node]):
                     raw[k, room.samples[i]] += one.value[node, 0]
             if not everyone:
-                for row in range(n):
-                    if rows.w[row] == 0.0:
-                        raw[k, row] += one.value[_leaf_of(one, rows.columns, row), 0]
+                _add_absent(raw[k], one, rows)
             for j in range(len(test)):
                 found[j, k] += one.value[leaf(one, 0, test, j), 0]
     return found
+
+
+@literal_inlined
+def _add_absent(raw: Floats, one: Tree, rows: Rows) -> None:
+    """Add what a tree says of the rows that it was grown without."""
+    for row in range(len(raw)):
+        if rows.w[row] == 0.0:
+            raw[row] += one.value[_leaf_of(one, rows.columns, row), 0]
 
 
 @literal_inlined

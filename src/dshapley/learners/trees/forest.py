@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from dshapley.data.points import Array, Floats
 from dshapley.learners.fast import Asked, Family, Sample, UnsupportedError
 from dshapley.learners.kernels import literal, literal_inlined, literal_part, slow_literal
 from dshapley.learners.trees.growth import (
+    Root,
     Tree,
     child_key,
     enter,
@@ -41,6 +42,7 @@ from dshapley.learners.trees.parameters import (
 )
 from dshapley.learners.trees.splits import (
     Limits,
+    Node,
     Rows,
     Scratch,
     best_split,
@@ -71,6 +73,51 @@ def family(estimator: Any) -> Family:
     return Trees(estimator)
 
 
+class _Rows(NamedTuple):
+    """S, or Z, as trees see it."""
+
+    X: Array
+    """(d, n) of S, (r, d) of Z."""
+    codes: Array
+    y: Floats
+
+
+class _Bags(NamedTuple):
+    """What each tree is grown from."""
+
+    keys: Array
+    alone: Floats
+    """(t, n) how often it has each row of S, without z."""
+    with_z: Floats
+    """(t, n) the same where z is among the rows that are drawn from."""
+    n_z: Floats
+    """(t,) how often it has z."""
+
+
+class _Growing(NamedTuple):
+    """Room for the trees of a forest."""
+
+    room: Scratch
+    base: Tree
+    """Without z."""
+    below: Tree
+    """What is grown anew below a node."""
+
+
+class _Way(NamedTuple):
+    """What it takes to follow z down a tree."""
+
+    base: Tree
+    below: Tree
+    kept: Array
+    """The rows of the tree without z, node by node."""
+    reached: Array
+    """The leaf of each test row."""
+    here: Array
+    """Room for the test rows that go the way of z."""
+    test: Array
+
+
 @dataclass(frozen=True)
 class Forest:
     """Trees of which z changes only a part."""
@@ -84,15 +131,14 @@ class Forest:
         data = Columns(S, Z, asked, exact_sums=True)
         d, n = data.S.shape
         limits = limits_of(self.estimator, d, asked.n_classes, keyed=True, sort=False)
-        room = scratch(n + 1, d, limits)
-        trees = tree(n + 1, limits), tree(n + 1, limits)
+        growing = _Growing(scratch(n + 1, d, limits), tree(n + 1, limits), tree(n + 1, limits))
+        known = _Rows(data.S, data.codes, data.y)
         bags = _bags(self.estimator, n, asked.seed)
         for start, some in _blocks(len(Z), len(asked.X) * limits.n_classes):
             alone = data.trainable and start == 0
-            sums = _forest(
-                data.S, data.order, data.codes, data.y, data.Z[some], data.codes_Z[some],
-                data.y_Z[some], data.test, *bags, limits, room, *trees, alone,
-            )  # fmt: skip
+            new = _Rows(data.Z[some], data.codes_Z[some], data.y_Z[some])
+            of_trees = bags if alone else bags._replace(alone=bags.alone[:0])
+            sums = _forest(known, data.order, new, of_trees, data.test, limits, growing)
             yield answered(sums[0 if alone else 1 :] / self.estimator.n_estimators, asked)
 
 
@@ -103,15 +149,15 @@ def _blocks(n: int, cost: int) -> Iterator[tuple[int, slice]]:
         yield start, slice(start, start + size)
 
 
-def _bags(estimator: Any, n: int, seed: int) -> tuple[Array, Floats, Floats, Floats]:
-    """Of each tree: its key, how often it has each row of S alone, each row of S with z, and z."""
+def _bags(estimator: Any, n: int, seed: int) -> _Bags:
+    """What the trees are grown from, for S of n rows."""
     n_trees = estimator.n_estimators
     keys = np.random.default_rng([seed, 1]).integers(2**63, size=n_trees, dtype=np.uint64)
     if not estimator.bootstrap:
         ones = np.ones((n_trees, n))
-        return keys, ones, ones, np.ones(n_trees)
+        return _Bags(keys, ones, ones, np.ones(n_trees))
     n_drawn = [_n_drawn(estimator.max_samples, size) for size in (n, n + 1)]
-    return keys, *_drawn(keys, n, *n_drawn)
+    return _Bags(keys, *_drawn(keys, n, *n_drawn))
 
 
 @literal
@@ -154,44 +200,45 @@ def _n_drawn(max_samples: Any, n: int) -> int:
 
 @slow_literal
 def _forest(
-    S: Array, order: Array, codes: Array, y: Floats, Z: Array, codes_Z: Array, y_Z: Floats,
-    test: Array, keys: Array, alone: Floats, with_z: Floats, n_z: Floats, limits: Limits,
-    room: Scratch, base: Tree, below: Tree, trainable: bool,
-) -> Floats:  # fmt: skip
-    """(1 + r, q, c) the summed values of the trees on the test rows: of S, then of every S + z."""
-    d, n = S.shape
-    r, q, c = len(Z), len(test), limits.n_classes
+    S: _Rows, order: Array, Z: _Rows, bags: _Bags, test: Array, limits: Limits, growing: _Growing
+) -> Floats:
+    """(1 + r, q, c) the summed values of the trees on the test rows: of S, then of every S + z.
+
+    Zeros for S where there are no bags without z.
+    """
+    room, base, below = growing.room, growing.base, growing.below
+    d, n = S.X.shape
+    r, q, c = len(Z.X), len(test), limits.n_classes
     sums = np.zeros((1 + r, q, c))
     columns = np.empty((d, n + 1), dtype=np.float32)
-    columns[:, :n] = S
+    columns[:, :n] = S.X
     all_codes, all_y, w = np.zeros(n + 1, dtype=np.uint32), np.zeros(n + 1), np.zeros(n + 1)
-    all_codes[:n], all_y[:n] = codes, y
+    all_codes[:n], all_y[:n] = S.codes, S.y
     unknown = np.zeros(d, dtype=np.bool_)
     kept, here = np.empty(n, dtype=np.uint32), np.empty(q, dtype=np.uint32)
     reached, shared = np.empty(q, dtype=np.uint32), np.zeros((q, c))
-    for t in range(len(keys)):
-        for part in range(0 if trainable else 1, 2 if r > 0 else 1):
-            w[:n] = with_z[t] if part else alone[t]
+    for t in range(len(bags.keys)):
+        key = bags.keys[t]
+        for part in range(0 if len(bags.alone) > 0 else 1, 2 if r > 0 else 1):
+            w[:n] = bags.with_z[t] if part else bags.alone[t]
             w[n] = 0.0
             rows = Rows(columns, _in_bag(order, w), unknown, all_codes, all_y, w)
-            n_kept = plant(rows, limits, room, keys[t])
+            n_kept = plant(rows, limits, room, key)
             if n_kept > 0:
-                grow(base, 0, rows, limits, room, 0, n_kept, 0, keys[t], -1)
+                grow(base, rows, limits, room, Root(n_kept, 0, key, -1))
                 into = shared if part else sums[0]
                 for j in range(q):
                     reached[j] = leaf(base, 0, test, j)
                     into[j] += base.value[reached[j]]
-            if part == 0 or n_z[t] == 0.0:
+            if part == 0 or bags.n_z[t] == 0.0:
                 continue
             kept[:n_kept] = room.samples[:n_kept]
-            w[n] = n_z[t]
+            way = _Way(base, below, kept[:n_kept], reached, here, test)
+            w[n] = bags.n_z[t]
             for z in range(r):
-                columns[:, n] = Z[z]
-                all_codes[n], all_y[n] = codes_Z[z], y_Z[z]
-                _with_z(
-                    sums[1 + z], base, below, rows, limits, room, kept[:n_kept], reached, here,
-                    test, keys[t],
-                )  # fmt: skip
+                columns[:, n] = Z.X[z]
+                all_codes[n], all_y[n] = Z.codes[z], Z.y[z]
+                _with_z(sums[1 + z], way, rows, limits, room, key)
     for z in range(r):
         sums[1 + z] += shared
     return sums
@@ -214,61 +261,79 @@ def _in_bag(order: Array, w: Floats) -> Array:
 
 
 @literal_part
-def _with_z(
-    sums: Floats, base: Tree, below: Tree, rows: Rows, limits: Limits, room: Scratch, kept: Array,
-    reached: Array, here: Array, test: Array, key: Any,
-) -> None:  # fmt: skip
+def _with_z(sums: Floats, way: _Way, rows: Rows, limits: Limits, room: Scratch, key: Any) -> None:
     """Add to `sums` by how much z, the last row, changes what the tree says of each test row.
 
     z is followed down the tree. At each node on its way the best split is searched for again. If it
     is the one that was there, the side that z does not take is as it was. If not, all below is
     grown anew.
     """
-    z = len(rows.w) - 1
+    base, below, reached, test = way.base, way.below, way.reached, way.test
+    z, had = len(rows.w) - 1, len(way.kept) > 0
     n_here = len(test)
     for j in range(n_here):
-        here[j] = j
+        way.here[j] = j
     node, moved = 0, False
     while True:
-        m = 0
-        if len(kept) > 0:
-            for i in range(base.start[node], base.end[node]):
-                room.samples[m] = kept[i]
-                m += 1
-        room.samples[m] = z
-        m += 1
-        depth = base.depth[node] if len(kept) > 0 else 0
+        m = _gather(room, way, node, z)
+        depth = base.depth[node] if had else 0
         weight, impurity = total_up(rows, limits, room, 0, m)
         feature, threshold = -1, 0.0
         if not is_leaf(limits, m, depth, impurity):
             enter(room, key)
-            feature, threshold, _ = best_split(rows, limits, room, 0, m, weight, 0, z, False)
+            feature, threshold, _ = best_split(rows, limits, room, Node(0, m, weight, z), 0, False)
         if feature < 0:
             node_value(below.value[0], limits, room, weight)
             for i in range(n_here):
-                _replace(sums, here[i], below, 0, base, reached, len(kept) > 0)
+                _replace(sums, way.here[i], below, 0, base, reached, had)
             return
-        if feature != base.feature[node] or not _same(rows, base, kept, node, threshold):
-            grow(below, 0, rows, limits, room, 0, m, depth, key, z)
+        if feature != base.feature[node] or not _same(rows, base, way.kept, node, threshold):
+            grow(below, rows, limits, room, Root(m, depth, key, z))
             for i in range(n_here):
-                _replace(sums, here[i], below, leaf(below, 0, test, here[i]), base, reached, True)
+                j = way.here[i]
+                _replace(sums, j, below, leaf(below, 0, test, j), base, reached, True)
             return
         z_left = rows.columns[feature, z] <= threshold
-        other = base.right[node] if z_left else base.left[node]
         moved = moved or threshold != base.threshold[node]
-        n_next = 0
-        for i in range(n_here):
-            j = here[i]
-            if (test[j, feature] <= threshold) == z_left:
-                here[n_next] = j
-                n_next += 1
-            elif moved:
-                _replace(sums, j, base, leaf(base, other, test, j), base, reached, True)
-        n_here = n_next
+        n_here = _parted(sums, way, node, threshold, z_left, moved, n_here)
         if n_here == 0:
             return
         node = base.left[node] if z_left else base.right[node]
         key = child_key(key, 0 if z_left else 1)
+
+
+@literal_inlined
+def _gather(room: Scratch, way: _Way, node: int, z: int) -> int:
+    """Make the rows of a node, and z, the first of `samples`; returns how many they are."""
+    m = 0
+    if len(way.kept) > 0:
+        for i in range(way.base.start[node], way.base.end[node]):
+            room.samples[m] = way.kept[i]
+            m += 1
+    room.samples[m] = z
+    return m + 1
+
+
+@literal_inlined
+def _parted(
+    sums: Floats, way: _Way, node: int, threshold: float, z_left: bool, moved: bool, n_here: int
+) -> int:
+    """How many test rows go on with z: they come first in `here`.
+
+    The others go where z changes nothing but, if a threshold has moved, which of them get there.
+    """
+    base, test = way.base, way.test
+    feature = base.feature[node]
+    other = base.right[node] if z_left else base.left[node]
+    n_next = 0
+    for i in range(n_here):
+        j = way.here[i]
+        if (test[j, feature] <= threshold) == z_left:
+            way.here[n_next] = j
+            n_next += 1
+        elif moved:
+            _replace(sums, j, base, leaf(base, other, test, j), base, way.reached, True)
+    return n_next
 
 
 @literal_inlined

@@ -10,6 +10,7 @@ from dshapley.data.points import Array, Floats
 from dshapley.learners.kernels import literal_inlined, literal_part
 from dshapley.learners.trees.splits import (
     Limits,
+    Node,
     Rows,
     Scratch,
     best_split,
@@ -19,6 +20,7 @@ from dshapley.learners.trees.splits import (
 )
 
 __all__ = [
+    "Root",
     "Tree",
     "child_key",
     "enter",
@@ -49,6 +51,17 @@ class Tree(NamedTuple):
     depth: Array
     value: Floats
     """(nodes, c) shares of classes, or the mean; of leaves."""
+
+
+class Root(NamedTuple):
+    """Where a tree, or a subtree, begins: with samples[:n_rows]."""
+
+    n_rows: int
+    depth: int
+    key: Any
+    """Of its draws, for trees whose nodes draw by keys of their own."""
+    extra: int
+    """A row that the sorted columns lack, or -1."""
 
 
 def tree(n_rows: int, limits: Limits) -> Tree:
@@ -115,26 +128,22 @@ def _partition_columns(
 
 
 @literal_part
-def grow(
-    tree: Tree, n_nodes: int, rows: Rows, limits: Limits, room: Scratch, start: int, end: int,
-    depth: int, key: Any, extra: int,
-) -> int:  # fmt: skip
-    """Grow a tree, or a subtree at `depth`, of samples[start:end] from node n_nodes on.
-
-    Returns how many nodes there are then.
-    """
-    top, whole = 0, 0.0
+def grow(  # noqa: C901 - in parts, it counts references at every node
+    tree: Tree, rows: Rows, limits: Limits, room: Scratch, root: Root
+) -> int:
+    """Grow a tree, or a subtree; returns its number of nodes."""
+    n_nodes, top, whole = 0, 0, 0.0
     stack, keys, impurities = room.stack, room.keys, room.impurities
-    fresh = limits.sorted_columns and end - start == rows.order.shape[1]
-    stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3], stack[0, 5] = start, end, depth, _ROOT, 0
-    keys[0] = key
+    fresh = limits.sorted_columns and root.n_rows == rows.order.shape[1]
+    stack[0, 0], stack[0, 1], stack[0, 2] = 0, root.n_rows, root.depth
+    stack[0, 3], stack[0, 5] = _ROOT, 0
+    keys[0] = root.key
     while top >= 0:
         start, end, depth = stack[top, 0], stack[top, 1], stack[top, 2]
         parent, is_left, n_constant = stack[top, 3], stack[top, 4], stack[top, 5]
         key = keys[top]
         top -= 1
-        node = n_nodes
-        n_nodes += 1
+        node, n_nodes = n_nodes, n_nodes + 1
         if parent >= 0 and is_left:
             tree.left[parent] = node
         elif parent >= 0:
@@ -151,13 +160,15 @@ def grow(
                 n_constant = 0
                 enter(room, key)
             feature, threshold, n_constant = best_split(
-                rows, limits, room, start, end, weight, n_constant, extra, fresh
+                rows, limits, room, Node(start, end, weight, root.extra), n_constant, fresh
             )
         cut, sides = start, (0.0, 0.0)
         if feature >= 0:
             cut = _partition(rows.columns[feature], room.samples, start, end, threshold)
         if feature >= 0 and not limits.keyed:
-            improvement, sides = worth(rows, limits, room, start, cut, end, weight, impurity)
+            improvement, sides = worth(
+                rows, limits, room, Node(start, end, weight, root.extra), cut, impurity
+            )
             if improvement * (weight / whole) + _EPSILON < 0.0:
                 feature = -1
         tree.feature[node], tree.threshold[node] = feature, threshold
@@ -230,4 +241,4 @@ def plant(rows: Rows, limits: Limits, room: Scratch, key: Any) -> int:
 @literal_part
 def grown(tree: Tree, rows: Rows, limits: Limits, room: Scratch, key: Any) -> int:
     """Grow one tree of all rows that have a weight; returns its number of nodes."""
-    return grow(tree, 0, rows, limits, room, 0, plant(rows, limits, room, key), 0, key, -1)
+    return grow(tree, rows, limits, room, Root(plant(rows, limits, room, key), 0, key, -1))

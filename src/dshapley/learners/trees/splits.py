@@ -22,6 +22,7 @@ __all__ = [
     "GINI",
     "SQUARES",
     "Limits",
+    "Node",
     "Rows",
     "Scratch",
     "best_split",
@@ -79,6 +80,17 @@ class Rows(NamedTuple):
     """(n,) numbers, or the codes as such."""
     w: Floats
     """(n,) weights."""
+
+
+class Node(NamedTuple):
+    """A node to be split: of the rows samples[start:end]."""
+
+    start: int
+    end: int
+    weight: float
+    """Of its rows together: see `total_up`."""
+    extra: int
+    """A row of it that the sorted columns lack, or -1."""
 
 
 class Scratch(NamedTuple):
@@ -181,13 +193,13 @@ def _impurity(total: Floats, weight: float, limits: Limits) -> float:
 
 @literal_inlined
 def worth(
-    rows: Rows, limits: Limits, room: Scratch, start: int, cut: int, end: int, weight: float,
-    impurity: float,
-) -> tuple[float, tuple[float, float]]:  # fmt: skip
+    rows: Rows, limits: Limits, room: Scratch, node: Node, cut: int, impurity: float
+) -> tuple[float, tuple[float, float]]:
     """By how much a split lowers the impurity of a node, and the impurities of the two sides.
 
     With scikit-learn's sums: over the smaller side, and from the total for the other.
     """
+    start, end, weight = node.start, node.end, node.weight
     left, w_left = room.left, 0.0
     forward = cut - start <= end - cut
     if not forward:
@@ -224,13 +236,12 @@ def node_value(value: Floats, limits: Limits, room: Scratch, weight: float) -> N
 
 
 @literal_inlined
-def _sort(rows: Rows, room: Scratch, f: int, start: int, end: int, extra: int) -> bool:
+def _sort(rows: Rows, room: Scratch, node: Node, f: int) -> bool:
     """Rows and values of a node by column f into `sorted` and `values`; False if it is constant.
 
-    A large node finds its rows, which are marked in `inside`, in the sorted column; `extra` is a
-    row that the sorted column lacks, or -1.
+    A large node finds its rows, which are marked in `inside`, in the sorted column.
     """
-    m = end - start
+    start, m = node.start, node.end - node.start
     column, values, ordered = rows.columns[f], room.values, room.sorted
     low = high = column[room.samples[start]]
     for i in range(m):
@@ -256,12 +267,12 @@ def _sort(rows: Rows, room: Scratch, f: int, start: int, end: int, extra: int) -
         if found == m:
             break
     if found < m:  # but for one
-        v = column[extra]
+        v = column[node.extra]
         j = found
         while j > 0 and column[ordered[j - 1]] > v:
             ordered[j] = ordered[j - 1]
             j -= 1
-        ordered[j] = extra
+        ordered[j] = node.extra
     return True
 
 
@@ -464,21 +475,20 @@ def _count(rows: Rows, limits: Limits, left: Floats, row: int, sign: float) -> f
 
 @literal_inlined
 def _at(
-    rows: Rows, limits: Limits, room: Scratch, column: Array, start: int, end: int, weight: float,
-    threshold: float,
-) -> float:  # fmt: skip
+    rows: Rows, limits: Limits, room: Scratch, node: Node, column: Array, threshold: float
+) -> float:
     """How good a given threshold is; -inf where a side gets too few rows."""
     n_left, w_left = 0, 0.0
     for c in range(limits.n_classes):
         room.left[c] = 0.0
-    for i in range(start, end):
+    for i in range(node.start, node.end):
         row = room.samples[i]
         if column[row] <= threshold:
             n_left += 1
             w_left += _count(rows, limits, room.left, row, 1.0)
-    if n_left < limits.min_leaf or end - start - n_left < limits.min_leaf:
+    if n_left < limits.min_leaf or node.end - node.start - n_left < limits.min_leaf:
         return -np.inf
-    return _proxy(limits, room, weight, w_left)
+    return _proxy(limits, room, node.weight, w_left)
 
 
 @literal_inlined
@@ -518,15 +528,15 @@ def _at_place(
 
 
 @literal_part
-def best_split(
-    rows: Rows, limits: Limits, room: Scratch, start: int, end: int, weight: float, n_known: int,
-    extra: int, fresh: bool,
-) -> tuple[int, float, int]:  # fmt: skip
+def best_split(  # noqa: C901, PLR0915 - in parts, it counts references at every column
+    rows: Rows, limits: Limits, room: Scratch, node: Node, n_known: int, fresh: bool
+) -> tuple[int, float, int]:
     """Feature and threshold of the best split, feature -1 if there is none; and constant features.
 
     The features are drawn as scikit-learn does, which remembers those that are constant: in
     `features`, the first n_known. `fresh`: the node has all rows, as they were sorted.
     """
+    start, end, weight = node.start, node.end, node.weight
     m, n_features = end - start, len(rows.columns)
     features, constants = room.features, room.constants
     large = not limits.random and not limits.sorted_columns and _is_large(m, rows.order.shape[1])
@@ -548,13 +558,13 @@ def best_split(
         low = high = np.float32(0.0)
         column, ordered = rows.columns[f], own
         if limits.random:
-            low, high = _range(rows, room, f, start, end)
+            low, high = _range(rows, room, node, f)
             varies = high > low + _EQUAL
         elif limits.sorted_columns:
             ordered = rows.order[f] if fresh else room.work[f, start:end]
             varies = column[ordered[m - 1]] > column[ordered[0]] + _EQUAL
         else:
-            varies = _sort(rows, room, f, start, end, extra)
+            varies = _sort(rows, room, node, f)
         if not varies:
             features[f_j], features[n_constant] = features[n_constant], features[f_j]
             n_found += 1
@@ -567,7 +577,7 @@ def best_split(
             cut = (b - a) * np.float64(_draw(room.state)) / _LARGEST_DRAW + a
             if cut == b:
                 cut = a
-            proxy = _at(rows, limits, room, column, start, end, weight, cut)
+            proxy = _at(rows, limits, room, node, column, cut)
             if proxy > best:
                 best, feature, threshold = proxy, f, cut
         else:
@@ -595,10 +605,10 @@ def best_split(
 
 
 @literal_inlined
-def _range(rows: Rows, room: Scratch, f: int, start: int, end: int) -> tuple[Any, Any]:
+def _range(rows: Rows, room: Scratch, node: Node, f: int) -> tuple[Any, Any]:
     column = rows.columns[f]
-    low = high = column[room.samples[start]]
-    for i in range(start, end):
+    low = high = column[room.samples[node.start]]
+    for i in range(node.start, node.end):
         v = column[room.samples[i]]
         low, high = min(low, v), max(high, v)
     return low, high
