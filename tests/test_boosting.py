@@ -71,10 +71,12 @@ def test_adaboost(estimator, classes):
     same(estimator, S, Z, test, metrics)
 
 
-@pytest.mark.parametrize("n", [30, 150])
-@pytest.mark.parametrize("classes", [2, 4])
-@pytest.mark.parametrize("depth", [1, 3])
-def test_adaboost_stage_by_stage(depth, classes, n):
+@pytest.mark.parametrize(
+    ("depth", "classes", "n", "same_trees"),
+    [(1, 2, 30, 15), (1, 2, 150, 15), (1, 4, 30, 15), (1, 4, 150, 15),
+     (3, 2, 30, 4), (3, 2, 150, 15), (3, 4, 30, 9), (3, 4, 150, 13)],
+)  # fmt: skip
+def test_adaboost_stage_by_stage(depth, classes, n, same_trees):
     """From the same weights the same tree, or another from a node on with an equal split.
 
     Or the rows there are of one class, which rounding may hide from scikit-learn.
@@ -93,7 +95,8 @@ def test_adaboost_stage_by_stage(depth, classes, n):
         n_same += not parted
         w = w * np.exp(say * (theirs.predict(S.X) != S.y))
         w /= w.sum()
-    assert n_same > 0
+    # Of 15. Sums that another machine rounds otherwise may part two more.
+    assert n_same >= same_trees - 2
 
 
 def separable(n, seed):
@@ -215,7 +218,7 @@ def test_gradient_boosting_stage_by_stage(kind, classes, n):
                 equal = np.ptp(column[rows]) <= 1e-12
                 assert equal or is_tie(rows, *splits, S.X, [column], w)
             n_same += not parted
-    assert n_same > 0.5 * model.estimators_.size
+    assert n_same >= 0.9 * model.estimators_.size  # 94 % or more
 
 
 # --- at scikit-learn's default parameters
@@ -248,7 +251,7 @@ def test_defaults_equal_scikit_learn_in_distribution(estimator, name, metric):
     The seed decides between equal splits, of which there are many in small leaves. So scores of
     the same training set differ, and as much as those of two seeds of scikit-learn do.
     """
-    n, columns = 40, []
+    n, columns = 30, []
     for seed, (S, z, test) in enumerate(training_sets(name, n)):
         fast, refit = (
             ds.potential(estimator, test=test, metric=metric, retrain=path)

@@ -423,6 +423,7 @@ def test_a_share_measured_and_the_rest_predicted():
     )
 
 
+@pytest.mark.slow
 def test_pipelines_and_frames():
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler

@@ -143,6 +143,7 @@ def test_tmc_standard_errors_are_honest(U):
     assert np.abs(z.std(axis=0, ddof=1) - 1).max() < 4 / np.sqrt(2 * 39)
 
 
+@pytest.mark.slow
 def test_tmc_is_the_same_bit_for_bit_with_any_workers(held_out, offered):
     U = ds.potential(RandomForestClassifier(4), test=held_out)
     one, two = (data_shapley.tmc(U, offered, permutations=12, n_jobs=n, seed=1) for n in (1, 2))

@@ -49,6 +49,7 @@ def test_the_examples_of_a_page_run_as_written(page):
         exec(compile(example, page, "exec"), {})
 
 
+@pytest.mark.slow
 def test_the_examples_on_precision_run_in_turn(capsys):
     scope = {}
     page = (ROOT / "docs" / "precision.md").read_text()
@@ -142,6 +143,7 @@ def run_as_shown(block):
             assert line == "..." or any(alike(line, other) for other in printed), line
 
 
+@pytest.mark.slow
 def test_the_sale_runs_as_written(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "120")

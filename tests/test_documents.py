@@ -131,6 +131,7 @@ def kept(tmp_path_factory):
         return Kept(tmp_path_factory.mktemp("kept"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", FILES)
 def test_mutated_files_are_read_or_refused_in_one_line(kept, kind):
     path = kept.folder / FILES[kind]

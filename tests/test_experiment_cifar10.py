@@ -6,8 +6,8 @@ import pytest
 
 from dshapley.experiments import cifar10
 from dshapley.experiments.cifar10 import DIRECT, FAST, HALVES, KNN, LOWEST, WITHIN
-from dshapley.experiments.removing import RANDOM
-from dshapley.experiments.work import Work
+from dshapley.experiments.shared.removing import RANDOM
+from dshapley.experiments.shared.work import Work
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,7 @@ import pytest
 import dshapley as ds
 from dshapley.experiments import cost
 from dshapley.experiments.cost import ALGORITHM_1, ALL, FAST, OURS, TMC, TMC_WHOLE, WITHIN
-from dshapley.experiments.work import Work
+from dshapley.experiments.shared.work import Work
 
 pytestmark = pytest.mark.slow
 

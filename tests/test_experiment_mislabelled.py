@@ -7,7 +7,7 @@ import pytest
 import dshapley as ds
 from dshapley.experiments import mislabelled
 from dshapley.experiments.mislabelled import D_SHAPLEY, LEFT_OUT, NEIGHBOURS, RANDOM, TMC
-from dshapley.experiments.work import Work
+from dshapley.experiments.shared.work import Work
 
 pytestmark = pytest.mark.slow
 

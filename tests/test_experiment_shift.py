@@ -6,7 +6,7 @@ import pytest
 
 from dshapley.data.points import Points
 from dshapley.experiments import shift
-from dshapley.experiments.work import Work
+from dshapley.experiments.shared.work import Work
 from dshapley.sampling.draws import Draws
 
 pytestmark = pytest.mark.slow

@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 import dshapley as ds
 from dshapley.cli.app import app
 from dshapley.experiments import NAMES, experiment, figure1, figure2, supplement1
-from dshapley.experiments.removing import WITHIN
 from dshapley.experiments.reproduce import reproduce
-from dshapley.experiments.tasks import (
+from dshapley.experiments.shared.removing import WITHIN
+from dshapley.experiments.shared.tasks import (
     ALGORITHM_1,
     INTERPOLATION,
     WEIGHTED,
@@ -24,7 +24,7 @@ from dshapley.experiments.tasks import (
     with_own_table,
     within_classes,
 )
-from dshapley.experiments.work import SCALES, Claim, Work
+from dshapley.experiments.shared.work import SCALES, Claim, Work
 from dshapley.sampling.sizes import power
 
 # --- the frame
@@ -107,10 +107,12 @@ def test_interpolation_is_that_of_some_of_the_points_alone():
     task = Task("breast_cancer", "knn", m=20, n_points=60, n_test=50, n_heldout=50)
     ways = list(valued(task, Work("smoke"), draws=40, costs=(0.2,), shares=(0.5,)))
     assert [way.way for way in ways] == [ALGORITHM_1, WEIGHTED, INTERPOLATION]
-    assert [round(way.cost, 1) for way in ways] == [1.0, pytest.approx(0.2, abs=0.15), 0.5]
+    assert [round(way.cost, 1) for way in ways] == [1.0, 0.2, 0.5]
     same = ways[0].values == ways[2].values
     assert same.sum() == 30
-    assert 0 < np.corrcoef(ways[0].values[~same], ways[2].values[~same])[0, 1] < 1
+    # Of 30 points a correlation of 0.79 is known to (1 - 0.79^2) / sqrt(30) = 0.07.
+    r = np.corrcoef(ways[0].values[~same], ways[2].values[~same])[0, 1]
+    assert r == pytest.approx(0.79, abs=3 * 0.07)
 
 
 def test_within_classes_the_classes_go_at_one_pace():
@@ -166,6 +168,7 @@ def test_figure1_is_drawn(removed):
         assert len(axis.lines) == 5
 
 
+@pytest.mark.slow
 def test_supplement1_runs():
     rows = supplement1.run("smoke")
     assert len(rows.groupby(["data", "model"])) == 4
@@ -173,6 +176,7 @@ def test_supplement1_runs():
     assert len(supplement1.plot(rows).axes) == 8
 
 
+@pytest.mark.slow
 def test_figure2_runs_and_can_fail(tmp_path):
     work = Work("smoke", tmp_path)
     rows = figure2.run(work)
@@ -227,6 +231,7 @@ def mine(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_a_table_of_ones_own_takes_the_place_of_the_medical_one(mine, tmp_path):
     """Also one that is called as a data set is."""
     out = tmp_path / "out"

@@ -303,13 +303,13 @@ def test_the_refit_path_can_be_asked_for():
     ],
 )
 def test_the_fast_path_can_be_insisted_on(estimator, reason):
-    with pytest.raises(ds.InputError, match="path = 'fast' is not possible. " + reason):
+    with pytest.raises(ds.InputError, match="retrain = 'never' is not possible. " + reason):
         ds.potential(estimator, test=TEST, retrain="never")
 
 
 @pytest.mark.parametrize("path", ["slow", "", None, "Fast", True])
 def test_another_path_is_refused(path):
-    with pytest.raises(ds.InputError, match=r"path = .*: it is 'auto', 'fast' or 'refit'"):
+    with pytest.raises(ds.InputError, match=r"retrain = .*: it is 'auto', 'never' or 'always'"):
         ds.potential(LogisticRegression(), test=TEST, retrain=path)
 
 
@@ -462,7 +462,7 @@ def test_a_warning_points_at_the_line_that_caused_it():
     X, y = np.random.default_rng(0).normal(size=(20, 2)), np.arange(20) % 2
     slow = LogisticRegression(solver="liblinear")
     with pytest.warns(DShapleyWarning) as caught:
-        ds.value(X, y, model=slow, test=(X, y), m=3, stop=2)
+        ds.value(X, y, model=slow, test=(X + 1, y), m=3, stop=2)
     assert [warning.filename for warning in caught] == [__file__]
 
 

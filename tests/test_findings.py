@@ -8,7 +8,7 @@ import pytest
 
 import dshapley as ds
 from dshapley.reporting.findings import by_class, class_labels, sentences, warnings_of
-from dshapley.sampling.about import About, Identity
+from dshapley.sampling.provenance import About, Identity
 from records import plain_draws
 
 

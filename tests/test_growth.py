@@ -148,13 +148,15 @@ def test_numbers(splitter, max_features, weighted, sorted_columns):
             n_same += not parted
             if not parted:
                 assert n_nodes == theirs.node_count
-    assert n_same > n_trees / 2
+    assert n_same >= 0.75 * n_trees  # 16 to 20 of 20
 
 
 @pytest.mark.parametrize("sorted_columns", [True, False])
-@pytest.mark.parametrize("splitter", ["best", "random"])
-@pytest.mark.parametrize("classes", [2, 4])
-def test_weights_of_classes(classes, splitter, sorted_columns):
+@pytest.mark.parametrize(
+    ("classes", "splitter", "same_trees"),
+    [(2, "best", 19), (2, "random", 15), (4, "best", 8), (4, "random", 11)],
+)
+def test_weights_of_classes(classes, splitter, same_trees, sorted_columns):
     """Sums of fractions: where a tree parts from scikit-learn's, both are equally good.
 
     Or the rows are of one class, and scikit-learn splits them since rounding hides it.
@@ -179,4 +181,5 @@ def test_weights_of_classes(classes, splitter, sorted_columns):
         for rows, *splits in parted:
             assert len(set(y[rows])) == 1 or is_tie(rows, *splits, X, indicators, w)
         n_same += not parted
-    assert n_same > 0
+    # Of 30. Sums that another machine rounds otherwise may part two more.
+    assert n_same >= same_trees - 2

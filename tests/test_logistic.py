@@ -12,7 +12,7 @@ from sklearn.naive_bayes import GaussianNB
 
 import dshapley as ds
 from dshapley.errors import DShapleyWarning
-from dshapley.learners.logistic import binary as logistic
+from dshapley.learners.logistic import learner as logistic
 from dshapley.learners.logistic import passes
 from dshapley.potentials.testing import check_learner
 

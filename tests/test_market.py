@@ -18,7 +18,7 @@ from dshapley.errors import DShapleyWarning
 from dshapley.market.coding import coded, coding_of, table_summary
 from dshapley.market.comparison import rank_correlation, reliability
 from dshapley.market.summaries import _directions
-from dshapley.sampling.about import About, Identity
+from dshapley.sampling.provenance import About, Identity
 from records import MeanGame
 
 # Summaries and their distance

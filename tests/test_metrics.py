@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 from sklearn import metrics as reference
 
 from dshapley import InputError, Metric
-from dshapley.metrics import (
-    METRICS,
+from dshapley.metrics import METRICS, as_metric
+from dshapley.metrics.metric import (
     accuracy,
-    as_metric,
     balanced_accuracy,
     brier,
     f1,

@@ -11,7 +11,7 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
 import dshapley as ds
 from dshapley.errors import DShapleyWarning
-from dshapley.learners.kept import Kept
+from dshapley.learners.cache import Kept
 from dshapley.learners.neighbours import nearest
 from dshapley.potentials.testing import check_learner
 

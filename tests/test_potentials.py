@@ -329,8 +329,14 @@ CASES = [
     (KNeighborsRegressor(3), "r2", NUMBERS),
     (LinearRegression(), None, NUMBERS),
 ]
+SLOW = {RandomForestClassifier: pytest.mark.slow}
+"""Whose loops take long to compile."""
 MODELS = pytest.mark.parametrize(
-    ("model", "metric", "data"), CASES, ids=[f"{type(m).__name__}-{s}" for m, s, _ in CASES]
+    ("model", "metric", "data"),
+    [
+        pytest.param(m, s, d, id=f"{type(m).__name__}-{s}", marks=SLOW.get(type(m), ()))
+        for m, s, d in CASES
+    ],
 )
 SETS = pytest.mark.parametrize(
     "index", [[], [0], [0, 0], [3, 7, 7, 9, 1], list(range(12))], ids=lambda i: f"S{len(i)}"
@@ -472,6 +478,7 @@ def test_unlabelled_points_train_no_model(path):
 # --- seeds
 
 
+@pytest.mark.slow
 def test_a_seed_fixes_the_randomness_and_a_plain_function_has_none():
     forest = potential(RandomForestClassifier(n_estimators=3), test=TWO, metric="brier")
     S = TWO.take(range(10))
@@ -871,6 +878,7 @@ def weighted():
     return potential(model, test=test, metric=reference.f1_score, empty=0.0)
 
 
+@pytest.mark.slow
 def test_a_description_is_the_same_in_another_process():
     code = f"""
 import json, sys

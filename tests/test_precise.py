@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 import dshapley as ds
 from dshapley.errors import FitError
 from dshapley.learners.fast import UncertainError
-from dshapley.learners.logistic import binary as logistic
+from dshapley.learners.logistic import learner as logistic
 from dshapley.learners.logistic import long_double as precise
 from dshapley.learners.logistic import passes, softmax
 

@@ -80,7 +80,9 @@ def _by_hand(step, part):
     [
         LogisticRegression(),
         KNeighborsClassifier(3),
-        RandomForestClassifier(3),
+        pytest.param(
+            RandomForestClassifier(3), marks=pytest.mark.slow, id="RandomForestClassifier"
+        ),
         HistGradientBoostingClassifier(max_iter=2),
     ],
     ids=lambda model: type(model).__name__,

@@ -275,7 +275,7 @@ def test_no_features_and_no_labels_but_those_asked_for(tmp_path):
     from sklearn.naive_bayes import GaussianNB
 
     from dshapley.api import Request, answer
-    from dshapley.sampling.about import Source
+    from dshapley.sampling.provenance import Source
 
     secret = 0.123454321
     B = labelled(60)

@@ -53,12 +53,14 @@ def test_other_backends_change_nothing(setup, alone, backend):
         assert same(ds.run(*setup, stop=25), alone)
 
 
+@pytest.mark.slow
 def test_chunks_change_nothing(tmp_path, setup, alone):
     for until in (1, 2, 9, 25):
         draws = ds.run(*setup, stop=until, store=tmp_path / "run", n_jobs=1 + until % 2)
     assert same(draws, alone)
 
 
+@pytest.mark.slow
 def test_a_rule_stops_at_the_same_draw_for_any_workers(setup):
     rule = Precision(0.1, at_least=20)
     one, two = (ds.run(*setup, stop=rule, n_jobs=n) for n in (1, 2))
@@ -79,6 +81,7 @@ def test_a_rule_that_never_stops_ends_at_its_limit(setup):
     assert len(ds.run(*setup, stop=np.int64(3))) == 3
 
 
+@pytest.mark.slow
 def test_random_learners_are_the_same_for_any_workers(database, held_out, offered):
     U = ds.potential(RandomForestClassifier(5), test=held_out)
     design = ds.Design(database, m=10)
@@ -109,6 +112,7 @@ def test_bundles(setup):
         assert draws.marginals[t, 0] == pytest.approx(gain, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_a_failing_draw_is_named_and_finished_draws_are_kept(tmp_path, setup):
     _, design, Z = setup
     bad = next(t for t in range(100) if design.draw(t).k > 8)

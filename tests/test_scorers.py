@@ -41,6 +41,7 @@ BETA = make_scorer(fbeta_score, beta=2, average="macro")
 HINGE = make_scorer(hinge_loss, greater_is_better=False, response_method="decision_function")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "names"),
     [
@@ -246,6 +247,7 @@ def test_a_metric_of_scikit_learn_on_the_command_line(tmp_path, monkeypatch):
     assert "did you mean 'recall_macro'" in result.stderr
 
 
+@pytest.mark.slow
 def test_a_sale_with_a_scorer(tmp_path, monkeypatch):
     """The buyer's metric is the list's by its name, and another one is refused."""
     monkeypatch.chdir(tmp_path)

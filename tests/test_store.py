@@ -9,7 +9,7 @@ import pytest
 
 import dshapley as ds
 from dshapley.files import write_atomically
-from dshapley.sampling.about import Context
+from dshapley.sampling.provenance import Context
 
 
 @pytest.fixture

@@ -39,7 +39,7 @@ rng = np.random.default_rng(0)
 database = ds.Points(rng.normal(size=(50, 3)))
 # Many points, so that writing a shard takes long enough to be killed in the middle.
 Z = ds.Points(rng.normal(size=(20_000, 3)))
-draws = ds.run(Slow(), ds.Design(database, m=30, weights="1/k", seed=5), Z, until=1200,
+draws = ds.run(Slow(), ds.Design(database, m=30, weights="1/k", seed=5), Z, stop=1200,
                store=sys.argv[1], n_jobs=int(sys.argv[2]))
 valuation = ds.estimate(draws)
 np.save(sys.argv[3], np.stack([valuation.values, valuation.stderr]))
@@ -95,7 +95,7 @@ def write(path, writer, **options):
 
 store.write_atomically = write
 database = ds.Points(np.arange(12.0).reshape(6, 2))
-ds.run(ds.MeanPotential(database), ds.Design(database, m=4), database, until=5, store=sys.argv[1])
+ds.run(ds.MeanPotential(database), ds.Design(database, m=4), database, stop=5, store=sys.argv[1])
 """
 
 

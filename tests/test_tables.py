@@ -749,7 +749,13 @@ def test_embedded_sample():
     assert adult.isna().sum().sum() == 255
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * (name in ("forest", "adaboost", "boosting")))
+        for name in MODELS
+    ],
+)
 def test_named_models_value_points(name, database, held_out, offered):
     for task in MODELS[name]:
         model = model_from_name(name, task)

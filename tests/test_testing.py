@@ -23,7 +23,10 @@ POINTS = labelled(12)
     "U",
     [
         ds.potential(GaussianNB(), test=labelled(20, seed=1)),
-        ds.potential(RandomForestClassifier(3), test=labelled(20, seed=1), metric="brier"),
+        pytest.param(
+            ds.potential(RandomForestClassifier(3), test=labelled(20, seed=1), metric="brier"),
+            marks=pytest.mark.slow,
+        ),
         ds.potential(KNeighborsClassifier(), test=labelled(20, seed=1), metric="roc_auc"),
         ds.MeanPotential(POINTS),
         lambda S: float(np.tanh(S.X).sum()),

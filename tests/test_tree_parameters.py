@@ -102,6 +102,7 @@ def test_what_is_not_supported_is_refitted_and_says_so(estimator, reason):
         ds.potential(estimator, test=test, retrain="never")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "estimator",
     [

@@ -24,10 +24,10 @@ from dshapley.potentials import ModelPotential, Retrain, potential
 from dshapley.potentials.preprocessing import Preprocess
 from dshapley.running.run import FEWEST_REFERENCES, Interrupted, run
 from dshapley.running.stopping import Stop, StopRule, as_rule
-from dshapley.sampling.about import Context, Source
 from dshapley.sampling.crossfitting import MOST_TESTED, CrossFitted, cross_fitted
 from dshapley.sampling.design import Design
 from dshapley.sampling.draws import Draws
+from dshapley.sampling.provenance import Context, Source
 from dshapley.sampling.sizes import balanced_by_default, by_work
 
 __all__ = ["Fitting", "Request", "Sampling", "answer", "default_m", "value"]

@@ -18,8 +18,8 @@ from dshapley.potentials import Potential, check_points, describe, seeded
 from dshapley.running.run import as_record, gather
 from dshapley.running.stopping import StopRule
 from dshapley.running.workers import Result
-from dshapley.sampling.about import Identity
 from dshapley.sampling.draws import Draws
+from dshapley.sampling.provenance import Identity
 
 __all__ = [
     "exact",

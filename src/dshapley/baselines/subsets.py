@@ -16,9 +16,9 @@ from dshapley.potentials import Potential, check_points, describe, marginals, se
 from dshapley.running.run import as_record, gather
 from dshapley.running.stopping import StopRule
 from dshapley.running.workers import Result
-from dshapley.sampling.about import Identity
 from dshapley.sampling.design import Design
 from dshapley.sampling.draws import Draws
+from dshapley.sampling.provenance import Identity
 from dshapley.sampling.sizes import power, shown
 
 __all__ = ["bundle_draws", "sampled", "sampled_draws"]

@@ -366,7 +366,7 @@ def reproduce(
         from dshapley.data.tables import read_table
         from dshapley.experiments import NAMES, WITH_TABLE, experiment
         from dshapley.experiments.reproduce import reproduce as reproduced
-        from dshapley.experiments.work import Work
+        from dshapley.experiments.shared.work import Work
         from dshapley.formatting import duration
         from dshapley.reporting.text import print_claims
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dshapley.data.targets import Task
     from dshapley.inference.valuation import Valuation
     from dshapley.running.stopping import Stop, StopRule
-    from dshapley.sampling.about import Source
+    from dshapley.sampling.provenance import Source
 
 __all__ = ["Question", "seconds_of", "workers"]
 
@@ -246,7 +246,7 @@ class Question:
 
     def source(self, task: Task) -> Source:
         """The tables and how they were made ready, for the run folder."""
-        from dshapley.sampling.about import Source
+        from dshapley.sampling.provenance import Source
 
         return Source(
             table=str(self.table.resolve()),

@@ -12,10 +12,10 @@ from scipy import stats
 from dshapley.baselines.curves import removal
 from dshapley.baselines.exact_neighbours import knn_values
 from dshapley.data.points import Floats
-from dshapley.experiments.plots import new_figure, shade
-from dshapley.experiments.removing import RANDOM
-from dshapley.experiments.tasks import Task, exponent, within_classes
-from dshapley.experiments.work import Claim, Scale, Work
+from dshapley.experiments.shared.plots import new_figure, shade
+from dshapley.experiments.shared.removing import RANDOM
+from dshapley.experiments.shared.tasks import Task, exponent, within_classes
+from dshapley.experiments.shared.work import Claim, Scale, Work
 from dshapley.inference.valuation import completed, estimate
 from dshapley.potentials import potential
 from dshapley.running.run import run as run_draws

@@ -16,9 +16,9 @@ from dshapley.baselines.curves import removal
 from dshapley.baselines.data_shapley import permutation, tmc_draws
 from dshapley.data.datasets import Dataset, load
 from dshapley.data.points import Floats, Points
-from dshapley.experiments.plots import new_figure
-from dshapley.experiments.tasks import within_classes
-from dshapley.experiments.work import Claim, Rows, Scale, Work
+from dshapley.experiments.shared.plots import new_figure
+from dshapley.experiments.shared.tasks import within_classes
+from dshapley.experiments.shared.work import Claim, Rows, Scale, Work
 from dshapley.inference.estimation import CHAIN_EVERY
 from dshapley.inference.interpolation import chosen_to_measure
 from dshapley.inference.valuation import completed, estimate

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dshapley.experiments.plots import new_figure
-from dshapley.experiments.removing import smoke_tasks
-from dshapley.experiments.tasks import (
+from dshapley.experiments.shared.plots import new_figure
+from dshapley.experiments.shared.removing import smoke_tasks
+from dshapley.experiments.shared.tasks import (
     ALGORITHM_1,
     INTERPOLATION,
     WEIGHTED,
     Task,
     valued,
 )
-from dshapley.experiments.work import Claim, Rows, Scale, Work
+from dshapley.experiments.shared.work import Claim, Rows, Scale, Work
 from dshapley.inference.valuation import estimate
 
 if TYPE_CHECKING:

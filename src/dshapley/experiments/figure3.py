@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dshapley.experiments.plots import new_figure
-from dshapley.experiments.selling import BUYER, RANDOM, SELLER, Sale, bought
-from dshapley.experiments.work import Claim, Rows, Scale, Work
+from dshapley.experiments.shared.plots import new_figure
+from dshapley.experiments.shared.selling import BUYER, RANDOM, SELLER, Sale, bought
+from dshapley.experiments.shared.work import Claim, Rows, Scale, Work
 from dshapley.market.agreement import Way
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from dshapley.baselines.exact_neighbours import knn_values
 from dshapley.data.datasets import Dataset, divided, load
 from dshapley.data.points import Points
 from dshapley.data.tables import read_table
-from dshapley.experiments.plots import new_figure
-from dshapley.experiments.work import Claim, Scale, Work
+from dshapley.experiments.shared.plots import new_figure
+from dshapley.experiments.shared.work import Claim, Scale, Work
 from dshapley.inference.valuation import Valuation, estimate
 from dshapley.learners.by_name import model_from_name
 from dshapley.potentials import potential

@@ -10,8 +10,8 @@ from typing import Any
 
 import dshapley
 from dshapley.experiments import experiment
-from dshapley.experiments.plots import new_figure
-from dshapley.experiments.work import Claim, Rows, Work
+from dshapley.experiments.shared.plots import new_figure
+from dshapley.experiments.shared.work import Claim, Rows, Work
 from dshapley.files import write_atomically
 
 __all__ = ["Reproduced", "reproduce"]

@@ -12,8 +12,8 @@ import numpy as np
 from dshapley.data.datasets import Dataset, load, table
 from dshapley.data.points import Array, Points
 from dshapley.errors import InputError
-from dshapley.experiments.plots import new_figure, shade
-from dshapley.experiments.work import Claim, Rows, Scale, Work
+from dshapley.experiments.shared.plots import new_figure, shade
+from dshapley.experiments.shared.work import Claim, Rows, Scale, Work
 from dshapley.inference.valuation import estimate
 from dshapley.learners.by_name import model_from_name
 from dshapley.potentials import potential

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from dshapley.experiments.removing import Setting, claims, figure, rows_of, smoke_tasks
-from dshapley.experiments.tasks import Task
-from dshapley.experiments.work import Rows, Scale, Work
+from dshapley.experiments.shared.removing import Setting, claims, figure, rows_of, smoke_tasks
+from dshapley.experiments.shared.tasks import Task
+from dshapley.experiments.shared.work import Rows, Scale, Work
 
 TITLE = "Point removal, three other learning algorithms"
 PAPER = (

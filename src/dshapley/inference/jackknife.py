@@ -9,14 +9,12 @@ import numpy as np
 
 from dshapley.data.points import Array, Bundles, Floats, Points
 from dshapley.inference.valuation import estimate
-from dshapley.metrics import METRICS, Metric
+from dshapley.metrics import Metric
 from dshapley.potentials import ModelPotential, Potential
 from dshapley.sampling.draws import Draws
 
 __all__ = ["Grouped", "influence_of_test", "parted", "widened", "width_of"]
 
-_MEANS = ("accuracy", "log_score", "brier")
-"""Metrics that are means over test rows: without a group they follow from that group's own."""
 _FEWEST = 4
 """Groups, for a variance between them that is worth having."""
 
@@ -47,7 +45,7 @@ class Grouped:
 
     def _scored(self) -> bool:
         """Whether the metric is defined without each group."""
-        if self.U.metric.name in _MEANS:
+        if self.U.metric.mean_of_rows:
             return True
         y = self.U.query.y
         n_values = len(np.unique(y)) if self.U.classification else 2
@@ -107,7 +105,7 @@ class _Tally:
     def __call__(self, y: Array, outputs: Array) -> Floats:
         score = self._metric.score
         whole = score(y, outputs)
-        if self._metric.name in _MEANS and self._metric.score is METRICS[self._metric.name].score:
+        if self._metric.mean_of_rows:  # without a group it follows from that group's own
             n = len(y)
             parts = [
                 (n * whole - (~rest).sum() * score(y[~rest], outputs[:, ~rest])) / rest.sum()

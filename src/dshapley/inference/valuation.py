@@ -29,8 +29,8 @@ from dshapley.inference.uncertainty import (
     top_probability,
     variance_limit,
 )
-from dshapley.sampling.about import About
 from dshapley.sampling.draws import NO_FOLD, Draws
+from dshapley.sampling.provenance import About
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -121,7 +121,7 @@ class Valuation:
         >>> found.top(2)["value"].to_dict(), found.bottom(1)["value"].to_dict()
         ({1: 0.3, 2: 0.2}, {0: 0.1})
         >>> found
-        Valuation of 3 points, m = 5: 9 draws, reliability 0.99
+        Valuation of 3 points, m = 5: 9 draws, reliability 0.98
         highest: 1 (0.300 ± 0.020), 2 (0.200 ± 0.020), 0 (0.100 ± 0.020)
         lowest: 0 (0.100 ± 0.020), 2 (0.200 ± 0.020), 1 (0.300 ± 0.020)
         """

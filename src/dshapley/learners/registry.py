@@ -34,7 +34,7 @@ FAMILIES: dict[str, str] = {
     "LinearRegression": "linear.ridge",
     "Ridge": "linear.ridge",
     "RidgeClassifier": "linear.ridge",
-    "LogisticRegression": "logistic.binary",
+    "LogisticRegression": "logistic.learner",
 }
 """scikit-learn's estimators that need no refitting -> the module of their family."""
 

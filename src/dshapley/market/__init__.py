@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dshapley.market.agreement import Check, check
 from dshapley.market.matching import Match, match
-from dshapley.market.prices import PriceList, load_prices
+from dshapley.market.price_list_file import PriceList, load_prices
 from dshapley.market.pricing import price_list
 from dshapley.market.splitting import Splitting, splitting
 from dshapley.market.summaries import Summary, load_summary, summary

@@ -20,7 +20,7 @@ from dshapley.inference.uncertainty import check_confidence
 from dshapley.inference.valuation import estimate
 from dshapley.market.comparison import error_of_sum, influence_of_draws
 from dshapley.market.evidence import GROUPS, Evidence, TestRows
-from dshapley.market.prices import PriceList
+from dshapley.market.price_list_file import PriceList
 from dshapley.metrics.scorers import is_metric_name
 from dshapley.potentials import Potential, describe
 from dshapley.running.run import labels_of_test

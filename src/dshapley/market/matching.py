@@ -10,7 +10,7 @@ import numpy as np
 
 from dshapley.errors import InputError
 from dshapley.formatting import number
-from dshapley.market.prices import PriceList
+from dshapley.market.price_list_file import PriceList
 from dshapley.market.summaries import Summary, coarser
 from dshapley.sampling.sizes import PerSize
 from dshapley.theory.bounds import shift_gap

@@ -12,7 +12,7 @@ from dshapley.errors import MOST_M, InputError, is_whole, warn
 from dshapley.inference.profile import extrapolate
 from dshapley.inference.uncertainty import check_confidence
 from dshapley.inference.valuation import Valuation
-from dshapley.market.prices import COLUMNS, PriceList, sealed
+from dshapley.market.price_list_file import COLUMNS, PriceList, sealed
 from dshapley.market.rates import Prices, plain, prices_at
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from dshapley.learners.by_name import MODELS, model_from_name
 from dshapley.market.agreement import Check, check
 from dshapley.market.coding import table_summary
 from dshapley.market.matching import Match, match
-from dshapley.market.prices import PriceList, load_prices
+from dshapley.market.price_list_file import PriceList, load_prices
 from dshapley.market.pricing import price_list
 from dshapley.market.splitting import Splitting, splitting
 from dshapley.market.summaries import load_summary

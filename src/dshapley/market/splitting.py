@@ -16,7 +16,7 @@ from dshapley.inference.valuation import Valuation
 
 if TYPE_CHECKING:
     import pandas as pd
-from dshapley.sampling.about import Identity
+from dshapley.sampling.provenance import Identity
 
 __all__ = ["Splitting", "splitting"]
 
@@ -95,7 +95,7 @@ def splitting(
     >>> import dshapley as ds
     >>> B = ds.Points([[-1.0], [0.0], [4.0], [1.0]])
     >>> lots, design, U = ["a", "a", "b", "b"], ds.Design(B, m=9), lambda S: float(S.X.sum())
-    >>> both = [ds.estimate(ds.run(U, design, Z, until=20)) for Z in (ds.Bundles(B, lots), B)]
+    >>> both = [ds.estimate(ds.run(U, design, Z, stop=20)) for Z in (ds.Bundles(B, lots), B)]
     >>> found = splitting(*both, lots)
     >>> found.difference.round(6).tolist(), found.beyond_error.tolist(), found.joint
     ([0.0, 0.0], [False, False], True)

@@ -41,6 +41,8 @@ class Metric:
     output: Output
     score: Callable[[Array, Array], Floats]
     task: Literal["classification", "regression", "any"] = "any"
+    mean_of_rows: bool = False
+    """Whether the score is a mean over the test rows, whatever their classes."""
 
 
 def accuracy(y: Array, labels: Array) -> Floats:
@@ -125,12 +127,12 @@ def neg_mse(y: Array, predictions: Array) -> Floats:
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
-        Metric("accuracy", "label", accuracy, "classification"),
+        Metric("accuracy", "label", accuracy, "classification", mean_of_rows=True),
         Metric("balanced_accuracy", "label", balanced_accuracy, "classification"),
         Metric("f1", "label", f1, "classification"),
         Metric("roc_auc", "score", roc_auc, "classification"),
-        Metric("log_score", "probability", log_score, "classification"),
-        Metric("brier", "probability", brier, "classification"),
+        Metric("log_score", "probability", log_score, "classification", mean_of_rows=True),
+        Metric("brier", "probability", brier, "classification", mean_of_rows=True),
         Metric("r2", "prediction", r2, "regression"),
         Metric("neg_mse", "prediction", neg_mse, "regression"),
     )

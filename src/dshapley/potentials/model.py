@@ -141,14 +141,10 @@ class ModelPotential:
         assert of.y is not None
         check_test(self.metric, test.y, classification=self.classification)
         n_classes = len(np.unique(of.y)) if self.classification else 1
-        if n_classes == 2 and len(np.unique(test.y)) < 2 and self.metric.name not in _OF_ROWS:
+        if n_classes == 2 and len(np.unique(test.y)) < 2 and not self.metric.mean_of_rows:
             raise InputError(f"{self.metric.name} is not defined on a test set of one class")
         if isinstance(self.metric.score, ScorerScore):
             _check_scorer(replace(self, test=test))
-
-
-_OF_ROWS = ("accuracy", "log_score", "brier")
-"""Metrics that are means over test rows, whatever their classes."""
 
 
 def potential(

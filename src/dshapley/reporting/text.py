@@ -11,7 +11,7 @@ import numpy as np
 from dshapley.formatting import duration, number
 from dshapley.inference.interpolation import Interpolation, Prediction
 from dshapley.inference.valuation import Valuation, estimate
-from dshapley.market.prices import PriceList
+from dshapley.market.price_list_file import PriceList
 from dshapley.market.splitting import Splitting
 from dshapley.reporting.findings import by_class, model_sentences, sentences, warnings_of
 from dshapley.running.planning import Plan
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from dshapley.experiments import Experiment
-    from dshapley.experiments.work import Claim
+    from dshapley.experiments.shared.work import Claim
 
 __all__ = [
     "print_claims",

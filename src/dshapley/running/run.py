@@ -24,11 +24,11 @@ from dshapley.running.progress import Progress, progress_bar
 from dshapley.running.run_folder import RunFolder
 from dshapley.running.stopping import Stop, StopRule, as_rule
 from dshapley.running.workers import Result, Task, results
-from dshapley.sampling.about import About, Context, Identity
 from dshapley.sampling.controls import Controls
 from dshapley.sampling.crossfitting import CrossFitted
 from dshapley.sampling.design import Design, Draw
 from dshapley.sampling.draws import NO_FOLD, Draws
+from dshapley.sampling.provenance import About, Context, Identity
 from dshapley.sampling.sizes import bands, shown
 
 __all__ = [

@@ -30,8 +30,8 @@ from dshapley.documents import FormatError, read_document, valid
 from dshapley.errors import RunFolderError, warn
 from dshapley.files import is_temporary, sweep, write_atomically
 from dshapley.ownership import is_ours, our_code
-from dshapley.sampling.about import About, Identity
 from dshapley.sampling.draws import NO_FOLD, Draws, Folds
+from dshapley.sampling.provenance import About, Identity
 from dshapley.sampling.sizes import LEAST_WEIGHT
 
 __all__ = ["RunFolder", "is_own", "load_run"]

@@ -11,7 +11,7 @@ from dshapley.errors import InputError
 from dshapley.inference.interpolation import Prediction, chosen_to_measure
 from dshapley.inference.valuation import Valuation, estimate
 from dshapley.running.run_folder import is_own, load_run
-from dshapley.sampling.about import About, Source
+from dshapley.sampling.provenance import About, Source
 
 __all__ = ["RunTables", "predicted", "run_tables"]
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshapley.data.points import Array, Bundles, Floats, Points
-from dshapley.sampling.about import About
+from dshapley.sampling.provenance import About
 from dshapley.sampling.sizes import bands
 
 __all__ = ["NO_FOLD", "Anchor", "Draws", "Folds"]

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from dshapley.data.points import Array, Floats
+from dshapley.learners.cache import kept
 from dshapley.learners.classes import Classes
 from dshapley.learners.decisions import (
     Case,
@@ -23,7 +24,6 @@ from dshapley.learners.decisions import (
     rounding,
 )
 from dshapley.learners.fast import Asked, Family, Sample, Scored, UnsupportedError
-from dshapley.learners.kept import kept
 from dshapley.learners.kernels import inlined, kernel
 
 __all__ = ["family"]

@@ -19,8 +19,8 @@ import numpy as np
 from scipy.linalg import lapack
 
 from dshapley.data.points import Array, Floats
+from dshapley.learners.cache import kept
 from dshapley.learners.fast import Asked, Family, Sample, UnsupportedError
-from dshapley.learners.kept import kept
 from dshapley.learners.linear.ridge import Penalised
 
 __all__ = ["family"]

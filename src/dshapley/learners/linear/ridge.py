@@ -21,10 +21,10 @@ from scipy import linalg
 from scipy.linalg import blas, lapack
 
 from dshapley.data.points import Array, Floats
+from dshapley.learners.cache import kept
 from dshapley.learners.classes import class_weights
 from dshapley.learners.fast import Asked, Family, Sample, Scored, UnsupportedError
 from dshapley.learners.flips import Flips
-from dshapley.learners.kept import kept
 from dshapley.learners.kernels import kernel
 from dshapley.metrics import METRICS
 

@@ -1,6 +1,6 @@
 """All S + z at once to their optimum: conjugate gradients with an exact line search.
 
-See `logistic` for the equation that is solved. A pass takes two matrix products, with S and with
+See `learner` for the equation that is solved. A pass takes two matrix products, with S and with
 its transpose; the line search needs none. A z leaves when it is near enough: as long as
 |x_i'd| <= r for all rows of S, the Hessian of S + z is at least exp(-r), so that the optimum is
 within exp(r) |gradient|.

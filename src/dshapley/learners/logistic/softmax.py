@@ -1,4 +1,4 @@
-"""Logistic regression with more than two classes: all S + z at once, as for two (`logistic`)."""
+"""Logistic regression with more than two classes: all S + z at once, as for two (`learner`)."""
 
 from __future__ import annotations
 

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshapley.data.points import Array, Floats, Points
+from dshapley.learners.cache import kept
 from dshapley.learners.fast import Asked, Family, Sample, UnsupportedError
 from dshapley.learners.flips import as_labels
-from dshapley.learners.kept import kept
 from dshapley.learners.kernels import inlined, kernel
 from dshapley.learners.neighbours.distances import Distance, named_distance
 

@@ -14,7 +14,7 @@ from scipy.stats import rankdata
 from dshapley.data.datasets import Dataset, divided, load
 from dshapley.data.points import Array, Floats, Points
 from dshapley.data.tables import read_table
-from dshapley.experiments.work import Work
+from dshapley.experiments.shared.work import Work
 from dshapley.inference.valuation import completed, estimate
 from dshapley.learners.by_name import model_from_name
 from dshapley.potentials import ModelPotential, potential

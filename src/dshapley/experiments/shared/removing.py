@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dshapley.baselines.curves import removal
-from dshapley.experiments.plots import new_figure, shade
-from dshapley.experiments.tasks import (
+from dshapley.experiments.shared.plots import new_figure, shade
+from dshapley.experiments.shared.tasks import (
     ALGORITHM_1,
     INTERPOLATION,
     WEIGHTED,
@@ -21,7 +21,7 @@ from dshapley.experiments.tasks import (
     with_own_table,
     within_classes,
 )
-from dshapley.experiments.work import Claim, Rows, Work
+from dshapley.experiments.shared.work import Claim, Rows, Work
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,7 +12,7 @@ import numpy as np
 from dshapley.baselines.curves import addition
 from dshapley.data.datasets import Dataset, load
 from dshapley.data.points import Points
-from dshapley.experiments.work import Rows, Work
+from dshapley.experiments.shared.work import Rows, Work
 from dshapley.inference.valuation import estimate
 from dshapley.learners.by_name import model_from_name
 from dshapley.market import PriceList, price_list
