@@ -542,7 +542,7 @@ def test_a_time_that_cannot_be_is_named(change, message):
 
 def test_gaps_need_distances_sizes_and_a_beta_that_falls():
     for gap in (point_gap, shift_gap):
-        with pytest.raises(InputError, match=r"distance: -1\.0 is no distance; give 0 or more"):
+        with pytest.raises(InputError, match=r"distance: -1\.0 is not a distance; give 0 or more"):
             gap(inverse, 3, [1.0, -1.0])
         with pytest.raises(InputError, match="distance: nan"):
             gap(inverse, 3, math.nan)

@@ -343,7 +343,7 @@ def test_ctrl_c_keeps_finished_draws_and_says_how_to_go_on(tmp_path, adult):
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers too
     shown, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "repeat the same command to go on" in errors
+    assert "run the same command again to resume" in errors
     assert "most valuable" in shown
     assert f"values in {out / 'values.csv'}" in shown.replace("\n", " ")
     assert (out / "values.csv").exists()

@@ -269,7 +269,7 @@ def test_images_keep_their_division(monkeypatch, tmp_path):
         datasets.load("cifar10_resnet50", n_database=21, n_test=4)
     with pytest.raises(InputError, match="nothing to encode"):
         datasets.load("cifar10_resnet50", encode="codes")
-    with pytest.raises(InputError, match="no table"):
+    with pytest.raises(InputError, match="is not a table"):
         datasets.table("cifar10_resnet50")
 
 

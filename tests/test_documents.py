@@ -297,7 +297,7 @@ def test_a_sealed_header_that_is_not_this_runs_is_written_anew(tmp_path, databas
     key = _identity_digest(_read_manifest(tmp_path)["identity"])
     header = _read_sealed(tmp_path / "header.npz", key, _HEADER)
     _write_sealed(tmp_path / "header.npz", {**header, "rows": header["rows"] + 1}, key)
-    with pytest.warns(ds.errors.DShapleyWarning, match="is not this run's; it is written anew"):
+    with pytest.warns(ds.errors.DShapleyWarning, match="is not this run's; it is written again"):
         ds.run(*asked, stop=6, store=tmp_path)
     assert ds.load_run(tmp_path).rows.tolist() == [1] * len(offered)
 

@@ -146,12 +146,12 @@ def test_interrupt_keeps_finished_draws_and_says_how_to_go_on(tmp_path, setup):
             os.kill(os.getpid(), signal.SIGINT)
         return float(len(S))
 
-    with pytest.raises(ds.Interrupted, match="repeat the same command") as stop:
+    with pytest.raises(ds.Interrupted, match="run the same command again") as stop:
         ds.run(U, design, Z, stop=1000, store=tmp_path / "run")
     assert isinstance(stop.value, KeyboardInterrupt)
     assert len(stop.value.draws) == len(ds.load_run(tmp_path / "run")) == 8
     calls.clear()
-    with pytest.raises(ds.Interrupted, match="give store="):
+    with pytest.raises(ds.Interrupted, match="name a folder"):
         ds.run(U, design, Z, stop=1000)
 
 

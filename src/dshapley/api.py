@@ -160,7 +160,7 @@ def value(  # noqa: PLR0913 - the front door: each choice by its own name
         See `dshapley.potential`.
     m
         The data set size the values are for: about as large as the sets that people train on.
-        By default 1,000, or 200 for models that are trained anew for every point, such as forests;
+        By default 1,000, or 200 for models that are retrained for every point, such as forests;
         or the size of the database if that is less.
     sampling
         Which sets are drawn: a `Sampling`, or its weights by name, such as "algorithm-1".

@@ -33,7 +33,7 @@ class DShapleyError(Exception):
 
 
 class DShapleyWarning(UserWarning):
-    """Something a person should know of, though the work goes on."""
+    """Something a person should know of, though the work continues."""
 
 
 class InputError(DShapleyError, ValueError):

@@ -1,4 +1,4 @@
-"""What identifies an object, so that a run can tell whether it is asked to go on with another."""
+"""What identifies an object, so that a run can tell whether it is asked to resume another."""
 
 from __future__ import annotations
 

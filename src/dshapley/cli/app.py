@@ -358,7 +358,7 @@ def reproduce(
 ) -> None:
     """Reproduce an experiment of the paper: rows, a figure, and whether its claims hold.
 
-    The same command goes on where it was stopped. The exit code is 1 where a claim fails, at
+    Run the same command again to resume it. The exit code is 1 where a claim fails, at
     scales that can tell.
     """
     with for_people():

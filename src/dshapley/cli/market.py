@@ -178,7 +178,7 @@ def check(
     seed: options.Seed = 0,
     jobs: options.Jobs = -1,
     keep: Annotated[
-        Path | None, typer.Option(help="A folder for your own draws, to go on later.")
+        Path | None, typer.Option(help="A folder for your own draws, to resume later.")
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="A .csv or .parquet file for both sides' values.")

@@ -110,7 +110,9 @@ def table(name: str) -> pd.DataFrame:
     """
     _check_name(name)
     if name == _CIFAR:
-        raise InputError(f"{name} is no table but the outputs of a network: use load({name!r})")
+        raise InputError(
+            f"{name} is not a table, it holds the outputs of a network: use load({name!r})"
+        )
     if name == "adult_sample":
         return adult_sample().reset_index(drop=True)
     if name in SOURCES:

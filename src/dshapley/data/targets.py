@@ -81,7 +81,7 @@ def check_meant(table: pd.DataFrame, target: str, *, asked: str) -> None:
 
 
 def _not_meant(column: pd.Series[Any], target: str, asked: str) -> str | None:
-    """Why the column is no target, or None where it may be one."""
+    """Why the column cannot be a target, or None where it can."""
     kind = kind_of(column)
     if kind in _TIMES:
         return f"holds {kind}, which cannot be predicted"

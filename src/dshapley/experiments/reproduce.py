@@ -30,7 +30,7 @@ class Reproduced:
 def reproduce(name: str, work: Work, out: Path) -> Reproduced:
     """Run an experiment and write NAME.csv, NAME.png and NAME.json to `out`.
 
-    What is finished is kept in the work's folder, and the same call goes on from there; `seconds`
+    What is finished is kept in the work's folder, and the same call resumes from there; `seconds`
     is the time of all calls together.
     """
     paper = experiment(name)

@@ -59,7 +59,7 @@ class PriceList:
 
     @property
     def checksum(self) -> str:
-        """SHA-256 of rows and terms. It is no signature: compare it by a way of its own."""
+        """SHA-256 of rows and terms. It is not a signature: verify it over another channel."""
         return str(self.terms["checksum"])
 
     @property

@@ -173,7 +173,7 @@ def _valued(valuation: Valuation, m: int) -> Valuation:
     found = extrapolate(valuation, m=m)
     warn(
         f"m = {m} is beyond the run's {valuation.draws.m}: these values are extrapolated by a "
-        "power law, with its error but on trust that it goes on; a run at that m would tell"
+        "power law, and their errors assume that it continues to hold; a run at that m would tell"
     )
     return found
 

@@ -60,7 +60,7 @@ def check_points(U: object, points: Points | Bundles, *, name: str) -> None:
 
 
 def describe(U: Any) -> dict[str, Plain]:
-    """What identifies U, as plain values to be kept with a run and compared when it goes on.
+    """What identifies U, as plain values to be kept with a run and compared when it is resumed.
 
     A plain function is known by its name, its source and what it closes over; an object by its
     own `describe()`, or by a digest of its contents.

@@ -46,7 +46,7 @@ METHOD = "distributional Shapley"
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C in a run. `draws` holds what was finished; the message says how to go on."""
+    """Ctrl-C in a run. `draws` holds what was finished; the message says how to resume."""
 
     def __init__(self, message: str, draws: Draws) -> None:
         super().__init__(message)
@@ -76,7 +76,7 @@ def run(
     stop
         A number of draws or a stop rule (see `dshapley.stopping`).
     store
-        A folder. Finished draws are kept there; the same call again goes on where it stopped,
+        A folder. Finished draws are kept there; the same call again resumes where it stopped,
         and more draws extend a finished run. A call with any other parameter is refused.
     n_jobs
         Worker processes, as in joblib: None for 1 (or what `joblib.parallel_config` says, with
@@ -393,8 +393,8 @@ def _how_to_go_on(n: int, folder: RunFolder | None) -> str:
     if n == 0:
         return "no draw was finished yet"
     if folder is None:
-        return f"{_count(n)} finished; give store=FOLDER (--out) to keep them and go on later"
-    return f"{_count(n)} kept in {folder.folder}; repeat the same command to go on"
+        return f"{_count(n)} finished; name a folder (--out, store=) to keep them and resume later"
+    return f"{_count(n)} kept in {folder.folder}; run the same command again to resume"
 
 
 def _count(n: int) -> str:

@@ -85,7 +85,7 @@ class RunFolder:
             if os.path.lexists(aside):
                 aside = path.with_name(f"{path.name}.{time.time_ns()}.rejected")
             warn(
-                f"{path} {reason}; it is set aside as {aside.name} and its draws are computed anew"
+                f"{path} {reason}; it is set aside as {aside.name} and its draws are computed again"
             )
             path.replace(aside)
         return draws
@@ -144,7 +144,7 @@ class RunFolder:
                 raise _BadFileError("is not this run's")
         except _BadFileError as error:
             if os.path.lexists(header):
-                warn(f"{header} {error}; it is written anew")
+                warn(f"{header} {error}; it is written again")
             _write_sealed(header, wanted, self._digest_key)
         self._ready = True
 

@@ -176,7 +176,7 @@ class Stable:
 
     The change is the mean over the points of |value now - value then|, relative to the mean
     absolute value now: relative to each point's own value, as the paper can be read, the rule
-    would hang on the points whose value is next to zero.
+    would depend on the points whose value is next to zero.
 
     That the values have stopped moving does not say how far they are off; `Precision` does.
     """

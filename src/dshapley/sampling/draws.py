@@ -35,7 +35,7 @@ class Anchor:
 
 
 NO_FOLD = -1
-"""Of a point that is no row of the database: all draws value it."""
+"""For a point that is not a row of the database: every draw values it."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -328,7 +328,7 @@ def _weights(weights: Weights, m: int | None, beta: PerSize) -> Floats:
 def _times(factor: float, distance: float | Sequence[float] | Array) -> float | Floats:
     d = np.asarray(distance, dtype=np.float64)
     if not (d >= 0).all():
-        raise InputError(f"distance: {d[~(d >= 0)].flat[0]} is no distance; give 0 or more")
+        raise InputError(f"distance: {d[~(d >= 0)].flat[0]} is not a distance; give 0 or more")
     infinite = np.isinf(d)
     gap = np.where(infinite, np.inf, factor * np.where(infinite, 0.0, d))
     return float(gap) if gap.ndim == 0 else gap

@@ -64,7 +64,7 @@ class Claim:
 class Work:
     """Where an experiment is done, and how large.
 
-    Whatever is finished is kept in `folder`, so that an interrupted experiment goes on where it
+    Whatever is finished is kept in `folder`, so that an interrupted experiment resumes where it
     stopped; without a folder nothing is kept.
     """
 
