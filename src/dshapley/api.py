@@ -249,7 +249,7 @@ def answer(asked: Request) -> Valuation:
             context=_context(asked, share),
         )  # fmt: skip
     except Interrupted as stop:
-        with contextlib.suppress(InputError):  # too few draws for an answer, which is no error here
+        with contextlib.suppress(InputError):  # too few draws for values: not an error
             stop.valuation = valuation(stop.draws)
         raise
     return valuation(record)
