@@ -138,7 +138,7 @@ def _more_time(valuation: Valuation) -> list[str]:
             return []
         return [
             f"More draws alone would bring the reliability to {most:.2f} at most; more rows in "
-            "the table, or test rows of your own (--test), would bring more."
+            "the table, or a test table with more rows than this one (--test), would bring more."
         ]
     if needed <= valuation.n_draws:
         return []
@@ -207,7 +207,7 @@ def _open_order(valuation: Valuation) -> list[str]:
 def _remedy(valuation: Valuation) -> str:
     """What would bring the errors down."""
     if valuation.widened > 1 and valuation.of_draws.reliability >= _OPEN:
-        return "bring more test rows (--test)"
+        return "bring more rows, or a test table with more rows than this one (--test),"
     return "make more draws"
 
 
