@@ -74,8 +74,8 @@ def main(file: str) -> None:
         part = slice(first, first + k)
         Counted.trained = 0
         start = time.perf_counter()
-        train = Dataset(data["X"][part], data["y"][part])
-        test = Dataset(data["X_test"], data["y_test"])
+        train = Dataset(data["X"][part], database=data["y"][part])
+        test = Dataset(data["X_test"], database=data["y_test"])
         scorer = SupervisedScorer("accuracy", test, default=0.0, range=(0.0, 1.0))
         valuation = ShapleyValuation(
             Counted(MODELS[model], scorer),

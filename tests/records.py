@@ -21,7 +21,15 @@ def plain_draws(k, gains, weights, *, t=None, **more):
     gains = np.asarray(gains, dtype=np.float32)
     n, k = gains.shape[1], np.asarray(k)
     t = np.arange(len(k)) if t is None else t
-    return ds.Draws(t, k, gains, np.asarray(weights), np.arange(n), np.ones(n, int), **more)
+    return ds.Draws(
+        t=t,
+        k=k,
+        marginals=gains,
+        weights=np.asarray(weights),
+        ids=np.arange(n),
+        rows=np.ones(n, int),
+        **more,
+    )
 
 
 def quantiles(u, weights):

@@ -81,7 +81,7 @@ def test_a_simulated_record_is_that_of_a_run():
     database = game.Z
     cross = cross_fitted(SoftNeighbours(database), database, seed=0)
     design = ds.Design(
-        database, 16, "1/k", seed=2, control_variates=True, balanced=True, folds=cross.rows
+        database, 16, weights="1/k", seed=2, control_variates=True, balanced=True, folds=cross.rows
     )
     run = ds.run(cross, design, database, stop=70)
     for t in range(70):
@@ -220,9 +220,14 @@ def test_rows_that_depend_more_on_the_test_rows_have_larger_errors():
     gains = (moved[t % 5] + rng.normal(size=(600, 40))).astype(np.float32)
     gains[(t % 5)[:, np.newaxis] == folds] = np.nan
     record = ds.Draws(
-        t, np.ones(600, int), gains, np.ones(1), np.arange(40), np.ones(40, int),
+        t=t,
+        k=np.ones(600, int),
+        marginals=gains,
+        weights=np.ones(1),
+        ids=np.arange(40),
+        rows=np.ones(40, int),
         folds=Folds(5, folds),
-    )  # fmt: skip
+    )
     error = ds.estimate(record).stderr
     assert error[:20].mean() > 1.3 * error[20:].mean()
 

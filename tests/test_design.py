@@ -60,7 +60,9 @@ def test_database_need_not_contain_the_points_valued(database, held_out, offered
 @pytest.mark.parametrize("balanced", [False, True])
 def test_reference_and_chain_are_points_of_their_own(balanced):
     """Pure in seed and t; apart from S and from each other, as independent draws are."""
-    design = ds.Design(labelled(1000), 40, "uniform", 4, balanced=balanced, control_variates=True)
+    design = ds.Design(
+        labelled(1000), 40, weights="uniform", seed=4, balanced=balanced, control_variates=True
+    )
     for t in (0, 5, 16):
         S, R, chain = design.draw(t).S.ids, design.reference(t, 20).ids, design.chain(t).ids
         assert (len(R), len(chain)) == (20, 40)

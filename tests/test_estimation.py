@@ -110,7 +110,9 @@ def places(game, sets):
 def test_a_simulated_record_is_that_of_a_run(name):
     game = GAMES[name]
     U = game.U if isinstance(game, MeanGame) else soft_knn(game.test, game.K)
-    design = ds.Design(game.database, game.m, "1/k", seed=2, control_variates=True, balanced=True)
+    design = ds.Design(
+        game.database, game.m, weights="1/k", seed=2, control_variates=True, balanced=True
+    )
     run = ds.run(U, design, game.Z, stop=40)
     drawn = [design.draw(t) for t in range(40)]
     index = places(game, [draw.S for draw in drawn])
@@ -154,11 +156,11 @@ def surplus(k, weights):
 def test_balanced_sizes_are_next_to_as_often_as_expected(weights):
     """After every number of draws; independent ones are tens off after a thousand."""
     for seed in range(6):
-        design = ds.Design(labelled(3), 40, weights, seed=seed, balanced=True)
+        design = ds.Design(labelled(3), 40, weights=weights, seed=seed, balanced=True)
         off = np.abs(surplus(sizes_of(design, 1000), design.weights))
         assert off.max() <= 3.0
         assert (off <= 2.0).mean() > 0.97
-    independent = ds.Design(labelled(3), 40, weights)
+    independent = ds.Design(labelled(3), 40, weights=weights)
     assert np.abs(surplus(sizes_of(independent, 1000), independent.weights)).max() > 20
 
 
@@ -168,7 +170,10 @@ def test_each_draw_has_its_size_weights(t, stratified):
     """Over the seeds; chi-squared beyond its 0.01 % quantile would be no accident."""
     n, w = 1500, power(8, 1.0)
     B = labelled(3)
-    k = [ds.Design(B, 8, "1/k", seed, stratified).draw(t).k for seed in range(n)]
+    k = [
+        ds.Design(B, 8, weights="1/k", seed=seed, balanced=stratified).draw(t).k
+        for seed in range(n)
+    ]
     counts = np.bincount(k, minlength=9)[1:]
     assert stats.chisquare(counts, n * w).pvalue > 1e-4
 
@@ -341,7 +346,14 @@ def test_without_its_anchor_a_record_is_that_of_a_run_without(weights, stratifie
     database = labelled(30)
     U = soft_knn(labelled(8, seed=1), 3)
     plain, anchored = (
-        ds.run(U, ds.Design(database, 12, weights, 4, stratified, anchor), offered, stop=60)
+        ds.run(
+            U,
+            ds.Design(
+                database, 12, weights=weights, seed=4, balanced=stratified, control_variates=anchor
+            ),
+            offered,
+            stop=60,
+        )
         for anchor in (False, True)
     )
     assert anchored.k.tolist() == plain.k.tolist()
@@ -355,7 +367,7 @@ def test_without_its_anchor_a_record_is_that_of_a_run_without(weights, stratifie
 @pytest.mark.parametrize("weights", ["uniform", "1/k", "auto"])
 def test_what_hangs_on_the_size_alone_the_anchor_knows_exactly(weights, m):
     """U(S) = f(|S|): every z is worth (f(m) - f(0)) / m, from any draws."""
-    design = ds.Design(ds.Points(X), 16, weights, control_variates=True)
+    design = ds.Design(ds.Points(X), 16, weights=weights, control_variates=True)
     draws = ds.run(lambda S: float(np.sqrt(len(S))), design, ds.Points(OFFERED[:2]), stop=500)
     found = ds.estimate(draws, m=m)
     np.testing.assert_allclose(found.values, np.sqrt(m) / m, rtol=1e-4)
@@ -366,7 +378,7 @@ def test_what_hangs_on_the_size_alone_the_anchor_knows_exactly(weights, m):
 
 def test_between_rungs_the_anchor_knows_what_is_below():
     """For m' = 10 the sizes 8 to 10 are measured as without it, those below are known."""
-    design = ds.Design(ds.Points(X), 16, "uniform", control_variates=True)
+    design = ds.Design(ds.Points(X), 16, weights="uniform", control_variates=True)
     draws = ds.run(lambda S: float(np.sqrt(len(S))), design, ds.Points(OFFERED[:1]), stop=600)
     found = ds.estimate(draws, m=10)
     top = draws.k[(draws.k >= 8) & (draws.k <= 10)]

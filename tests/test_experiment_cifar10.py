@@ -19,7 +19,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def rows(folder):
-    return cifar10.run(Work("smoke", folder))
+    return cifar10.run(Work(scale="smoke", folder=folder))
 
 
 def test_rows_are_complete(rows):
@@ -47,14 +47,16 @@ def test_what_is_kept_is_used_again(folder, rows, monkeypatch):
     for name in ("run_draws", "completed", "knn_values", "removal"):
         monkeypatch.setattr(cifar10, name, never)
     said = []
-    pd.testing.assert_frame_equal(cifar10.run(Work("smoke", folder, say=said.append)), rows)
+    pd.testing.assert_frame_equal(
+        cifar10.run(Work(scale="smoke", folder=folder, say=said.append)), rows
+    )
     assert said == []
 
 
 def test_points_are_measured_once(folder, rows):
     """Those valued directly are interpolated by the other way, whose draws never saw them."""
     setting = cifar10.SETTINGS["smoke"]
-    values = cifar10._kept(setting, Work("smoke", folder), DIRECT)
+    values = cifar10._kept(setting, Work(scale="smoke", folder=folder), DIRECT)
     assert values.point.min() == setting.measured
     assert len(values) == setting.direct >= setting.sets * setting.task.m
 

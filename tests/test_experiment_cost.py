@@ -16,7 +16,7 @@ WAYS = [TMC, TMC_WHOLE, ALGORITHM_1, FAST, f"{FAST}, p = 0.3", OURS]
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
-    work = Work("smoke", tmp_path_factory.mktemp("cost"))
+    work = Work(scale="smoke", folder=tmp_path_factory.mktemp("cost"))
     return cost.run(work), work
 
 

@@ -16,7 +16,7 @@ SMOKE = figure3.SETTINGS["smoke"]
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
-    work = Work("smoke", tmp_path_factory.mktemp("figure3"), n_jobs=1)
+    work = Work(scale="smoke", folder=tmp_path_factory.mktemp("figure3"), n_jobs=1)
     return figure3.run(work), work
 
 

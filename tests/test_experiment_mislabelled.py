@@ -16,7 +16,7 @@ WAYS = [D_SHAPLEY, NEIGHBOURS, TMC, LEFT_OUT, RANDOM]
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
-    work = Work("smoke", tmp_path_factory.mktemp("mislabelled"))
+    work = Work(scale="smoke", folder=tmp_path_factory.mktemp("mislabelled"))
     return mislabelled.run(work), work
 
 
@@ -79,7 +79,7 @@ def test_a_table_of_ones_own_takes_the_place_of_the_medical_one(tmp_path):
     path = tmp_path / "mine.csv"
     ds.datasets.adult_sample().head(300).to_csv(path, index=False)
     setting = mislabelled.SETTINGS["smoke"]
-    work = Work("smoke", table=(path, "income"))
+    work = Work(scale="smoke", table=(path, "income"))
     found = mislabelled._dataset(setting, "breast_cancer", 0, work)  # in its place, at smoke
     assert found.name == "mine (own)"
     assert (len(found.database), len(found.test)) == (setting.n, setting.n_test)

@@ -16,7 +16,7 @@ SMOKE = shift.SETTINGS["smoke"]
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
-    work = Work("smoke", tmp_path_factory.mktemp("shift"), n_jobs=1)
+    work = Work(scale="smoke", folder=tmp_path_factory.mktemp("shift"), n_jobs=1)
     return shift.run(work), work
 
 
@@ -44,7 +44,7 @@ def test_buyers_and_seller_share_no_rows():
     dataset = shift.load("adult_sample", n_database=1_500, n_test=200, n_heldout=0)
     group = shift.GROUPS["adult_sample"](shift.table("adult_sample"))
     member = (group.loc[dataset.database.ids] == "up to 28").to_numpy()
-    found = shift.Shift(SMOKE, dataset, "up to 28", member)
+    found = shift.Shift(setting=SMOKE, dataset=dataset, group="up to 28", member=member)
     ages = shift.table("adult_sample")["age"]
     assert (ages.loc[found.seller.ids] > 28).all()
     for share in SMOKE.shares:

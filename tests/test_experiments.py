@@ -48,7 +48,7 @@ def test_the_interval_of_a_claim_is_students():
 
 
 def test_work_is_kept_and_told_apart(tmp_path):
-    work = Work("smoke", tmp_path)
+    work = Work(scale="smoke", folder=tmp_path)
     calls = []
 
     def make():
@@ -61,14 +61,14 @@ def test_work_is_kept_and_told_apart(tmp_path):
     work.rows(make, "a", 2)
     assert len(calls) == 2
     assert work.runs("a", 1) != work.runs("a", 2)
-    assert Work("smoke").runs("a") is None
+    assert Work(scale="smoke").runs("a") is None
 
 
 def test_the_time_of_work_that_was_stopped_counts(tmp_path, monkeypatch):
     """By a clock that this test moves."""
     clock = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
-    work = Work("smoke", tmp_path)
+    work = Work(scale="smoke", folder=tmp_path)
 
     def stopped():
         clock[0] += 20.0
@@ -104,8 +104,8 @@ def test_weights_of_a_cost(cost):
 
 def test_interpolation_is_that_of_some_of_the_points_alone():
     """What is predicted must not have been measured: other marginals, same prediction."""
-    task = Task("breast_cancer", "knn", m=20, n_points=60, n_test=50, n_heldout=50)
-    ways = list(valued(task, Work("smoke"), draws=40, costs=(0.2,), shares=(0.5,)))
+    task = Task(data="breast_cancer", model="knn", m=20, n_points=60, n_test=50, n_heldout=50)
+    ways = list(valued(task, Work(scale="smoke"), draws=40, costs=(0.2,), shares=(0.5,)))
     assert [way.way for way in ways] == [ALGORITHM_1, WEIGHTED, INTERPOLATION]
     assert [round(way.cost, 1) for way in ways] == [1.0, 0.2, 0.5]
     same = ways[0].values == ways[2].values
@@ -130,7 +130,7 @@ def test_within_classes_the_classes_go_at_one_pace():
 @pytest.fixture(scope="module")
 def removed(tmp_path_factory):
     out = tmp_path_factory.mktemp("reproduction")
-    work = Work("smoke", out / "work" / "smoke" / "figure1")  # where the command looks
+    work = Work(scale="smoke", folder=out / "work" / "smoke" / "figure1")  # where the command looks
     return figure1.run(work), work, out
 
 
@@ -178,7 +178,7 @@ def test_supplement1_runs():
 
 @pytest.mark.slow
 def test_figure2_runs_and_can_fail(tmp_path):
-    work = Work("smoke", tmp_path)
+    work = Work(scale="smoke", folder=tmp_path)
     rows = figure2.run(work)
     pd.testing.assert_frame_equal(figure2.run(work), rows)
     assert set(rows.way) == {ALGORITHM_1, WEIGHTED, INTERPOLATION}
@@ -215,7 +215,9 @@ def test_the_command_says_how_long_and_what_came_of_it(removed):
 
 
 def test_a_claim_that_fails_is_exit_code_1(tmp_path, monkeypatch):
-    monkeypatch.setattr(figure1, "check", lambda rows: [Claim("never", -1.0, -2.0, -0.5)])
+    monkeypatch.setattr(
+        figure1, "check", lambda rows: [Claim(text="never", by=-1.0, low=-2.0, high=-0.5)]
+    )
     monkeypatch.setattr(figure1, "run", lambda work: pd.DataFrame({"x": [1]}))
     monkeypatch.setattr(figure1, "plot", lambda rows: figure2.new_figure(1, 1)[0])
     result = reproduced("figure1", "--scale", "small", "--out", tmp_path)
@@ -249,12 +251,12 @@ def test_a_table_of_ones_own_takes_the_place_of_the_medical_one(mine, tmp_path):
 
 
 def test_own_tables_in_removal(mine):
-    medical = Task("physionet2012", "knn", m=20, n_points=40, n_test=60, n_heldout=60)
-    work = Work("small", table=(mine, "income"))
+    medical = Task(data="physionet2012", model="knn", m=20, n_points=40, n_test=60, n_heldout=60)
+    work = Work(scale="small", table=(mine, "income"))
     task = with_own_table(medical, work)
     assert task.data == "adult_sample (own)"
     assert len(task.dataset.test) == len(task.dataset.heldout) == 60
-    adult = Task("adult", "knn", m=20, n_points=40, n_test=60, n_heldout=60)
+    adult = Task(data="adult", model="knn", m=20, n_points=40, n_test=60, n_heldout=60)
     assert with_own_table(adult, work) is adult
 
 

@@ -95,7 +95,7 @@ def test_what_z_does_not_reach_is_what_would_be_grown(estimator, n):
         cases = [("number", None, np.round(3.0 * score)), ("number", None, score)]
     for kind, classes, y in cases:
         S, Z = (Sample(X[i], y[i], None) for i in (slice(0, n), slice(n, n + 6)))
-        asked = Asked(X[n + 6 :], kind, classes, None, seed=n)
+        asked = Asked(X=X[n + 6 :], kind=kind, classes=classes, query=None, seed=n)
         found = np.concatenate(list(Forest(estimator).outputs(S, Z, asked)))
         expected = outputs_anew(estimator, S, Z, asked)
         assert np.ptp(expected, axis=0).max() > 0.0

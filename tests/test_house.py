@@ -151,3 +151,25 @@ def test_type_checkers_see_the_public_names():
         n for n in stub.body if isinstance(n, ast.Assign) and n.targets[0].id == "__all__"
     )
     assert sorted(ast.literal_eval(listed.value)) == dshapley.__all__
+
+
+def test_dataclasses_take_at_most_three_arguments_by_position():
+    """A call with more is read by counting commas. `Precise` takes the fields of a `Setting`."""
+    for name, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.ClassDef) or node.name == "Precise":
+                continue
+            said = [ast.unparse(part) for part in node.decorator_list]
+            if not any("dataclass" in part and "kw_only=True" not in part for part in said):
+                continue
+            if any(
+                isinstance(part, ast.FunctionDef) and part.name == "__init__" for part in node.body
+            ):
+                continue
+            fields = [
+                part.target.id
+                for part in node.body
+                if isinstance(part, ast.AnnAssign)
+                and not re.search("ClassVar|InitVar|init=False", ast.unparse(part))
+            ]
+            assert len([*fields, "_"][: [*fields, "_"].index("_")]) <= 3, (name, node.name)

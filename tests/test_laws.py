@@ -39,7 +39,7 @@ def exact_value(U, database, z, m):
 
 
 def values(U, database, Z, *, m, draws, weights="uniform", seed=0):
-    return ds.estimate(ds.run(U, ds.Design(database, m, weights, seed), Z, stop=draws))
+    return ds.estimate(ds.run(U, ds.Design(database, m, weights=weights, seed=seed), Z, stop=draws))
 
 
 def within(valuation, truth, n_errors=4.0):
@@ -66,7 +66,7 @@ def test_estimates_meet_the_enumerated_value(weights):
 def test_weights_that_are_forgotten_would_be_seen():
     """The estimator without 1/(w_k m) is off by many standard errors: the test above can fail."""
     U = tree()
-    draws = ds.run(U, ds.Design(TINY, 4, "k^-2"), TINY, stop=4000)
+    draws = ds.run(U, ds.Design(TINY, 4, weights="k^-2"), TINY, stop=4000)
     truth = np.array([exact_value(U, TINY, z, 4) for z in TINY])
     naive = draws.marginals.mean(axis=0)
     stderr = draws.marginals.std(axis=0) / np.sqrt(len(draws))

@@ -94,7 +94,14 @@ def test_the_gap_is_that_of_the_theorem(seller):
     assert "lower bound" in found.lines()[-1]
     with pytest.raises(ds.InputError, match="give m"):
         market.match(seller, other, beta=1.0)
-    valued = ds.Valuation(np.ones(2), np.zeros(2), 50, 9, np.arange(2), np.ones(2, int))
+    valued = ds.Valuation(
+        values=np.ones(2),
+        stderr=np.zeros(2),
+        m=50,
+        n_draws=9,
+        ids=np.arange(2),
+        rows=np.ones(2, int),
+    )
     prices = market.price_list(valued, rate=7.0)
     (gap,) = market.match(seller, other, beta=lambda k: 0.1 / k, prices=prices).gaps
     assert gap["money"] == pytest.approx(7 * gap["gap"])
@@ -239,9 +246,13 @@ def test_the_ceiling_is_what_errors_leave(tails, common, noise):
             if common == "a factor":
                 gains *= rng.exponential(size=(40, 1))
             draws = ds.Draws(
-                np.arange(40), np.ones(40, int), gains.astype(np.float32), np.ones(1),
-                np.arange(60), np.ones(60, int),
-            )  # fmt: skip
+                t=np.arange(40),
+                k=np.ones(40, int),
+                marginals=gains.astype(np.float32),
+                weights=np.ones(1),
+                ids=np.arange(60),
+                rows=np.ones(60, int),
+            )
             sides.append(ds.estimate(draws))
         seen.append(rank_correlation(sides[0].values, sides[1].values, 0.95)[0])
         said.append(np.sqrt(np.prod([reliability(side) for side in sides])))
@@ -312,9 +323,14 @@ def listed(values, stderr, U=None, *, m=60, common=None, **about):
     k = 1 + np.arange(500) % m
     about = About(identity=Identity(potential={"potential": "sum", "metric": "sum", **about}))
     draws = ds.Draws(
-        np.arange(500), k, gains.astype(np.float32), np.full(m, 1 / m), np.arange(n),
-        np.ones(n, int), about,
-    )  # fmt: skip
+        t=np.arange(500),
+        k=k,
+        marginals=gains.astype(np.float32),
+        weights=np.full(m, 1 / m),
+        ids=np.arange(n),
+        rows=np.ones(n, int),
+        about=about,
+    )
     return market.price_list(ds.estimate(draws), rate=1.0)
 
 
@@ -379,7 +395,14 @@ def test_lists_under_another_potential_are_refused(sale):
         assert "\n" not in str(caught.value)
     mine = ds.potential(LogisticRegression(), test=labelled(50, seed=9), retrain="always")
     assert not market.check(prices, B, S, U=mine, draws=2).same_test
-    nameless = ds.Valuation(np.ones(2), np.zeros(2), 5, 9, np.arange(2), np.ones(2, int))
+    nameless = ds.Valuation(
+        values=np.ones(2),
+        stderr=np.zeros(2),
+        m=5,
+        n_draws=9,
+        ids=np.arange(2),
+        rows=np.ones(2, int),
+    )
     with pytest.raises(ds.InputError, match="does not say"):
         market.check(market.price_list(nameless, rate=1.0), B, S, U=U)
 

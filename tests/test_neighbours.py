@@ -60,7 +60,7 @@ def test_ties_go_as_stated():
 
 def test_met_by_sampling(database, held_out, offered):
     U, m = soft_knn(held_out, 5), 25
-    run = ds.estimate(ds.run(U, ds.Design(database, m, "1/k"), offered, stop=150))
+    run = ds.estimate(ds.run(U, ds.Design(database, m, weights="1/k"), offered, stop=150))
     exact = ds.knn_values(database, test=held_out, points=offered, n_neighbors=5, m=m)
     assert (np.abs(run.values - exact.values) < 4 * run.stderr).all()
 

@@ -61,7 +61,7 @@ def logistic():
 
 def a_run(seed=7):
     U = ds.potential(logistic(), test=TEST)
-    design = ds.Design(DATABASE, 20, "1/k", seed=seed)
+    design = ds.Design(DATABASE, 20, weights="1/k", seed=seed)
     return U, ds.run(U, design, OFFERED, stop=40)
 
 

@@ -40,9 +40,13 @@ def test_a_plan_is_about_what_the_rule_takes():
 
 def test_a_plan_needs_draws_with_times():
     draws = ds.Draws(
-        np.arange(30), np.ones(30, int), np.ones((30, 1), np.float32), np.ones(1), np.arange(1),
-        np.ones(1, int),
-    )  # fmt: skip
+        t=np.arange(30),
+        k=np.ones(30, int),
+        marginals=np.ones((30, 1), np.float32),
+        weights=np.ones(1),
+        ids=np.arange(1),
+        rows=np.ones(1, int),
+    )
     with pytest.raises(ds.InputError, match="no times"):
         plan(draws, 0.1)
     with pytest.raises(ds.InputError, match="too few to plan from"):

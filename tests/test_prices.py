@@ -157,7 +157,12 @@ def test_there_and_back(tmp_path, prices):
 def test_ids_stay_as_they_are(tmp_path, valuation):
     names = [f"00{i}" for i in range(len(valuation) - 3)] + ["NA", "1e3", 'ä, "b"']
     named = ds.Valuation(
-        valuation.values, valuation.stderr, M, 300, np.array(names), valuation.rows
+        values=valuation.values,
+        stderr=valuation.stderr,
+        m=M,
+        n_draws=300,
+        ids=np.array(names),
+        rows=valuation.rows,
     )
     market.price_list(named, rate=1.0).save(tmp_path / "list")
     assert market.load_prices(tmp_path / "list").at(M).index.tolist() == names
@@ -251,7 +256,14 @@ def test_bad_pricing_is_refused(valuation, options, says):
 
 
 def test_a_budget_needs_something_of_value(valuation):
-    worse = ds.Valuation(-np.ones(2), np.zeros(2), 5, 9, np.arange(2), np.ones(2, int))
+    worse = ds.Valuation(
+        values=-np.ones(2),
+        stderr=np.zeros(2),
+        m=5,
+        n_draws=9,
+        ids=np.arange(2),
+        rows=np.ones(2, int),
+    )
     for floor in (0.0, None):
         with pytest.raises(ds.InputError, match="above 0"):
             market.price_list(worse, budget=5.0, floor=floor)
@@ -259,14 +271,28 @@ def test_a_budget_needs_something_of_value(valuation):
 
 def test_ids_that_nobody_can_tell_apart(valuation):
     for ids, says in ((["a", "a"], "called 'a'"), (["a", ""], "has no id")):
-        values = ds.Valuation(np.ones(2), np.zeros(2), 5, 9, np.array(ids), np.ones(2, int))
+        values = ds.Valuation(
+            values=np.ones(2),
+            stderr=np.zeros(2),
+            m=5,
+            n_draws=9,
+            ids=np.array(ids),
+            rows=np.ones(2, int),
+        )
         with pytest.raises(ds.InputError, match=says):
             market.price_list(values, rate=1.0)
 
 
 def test_an_unsure_rate_is_said():
     rng = np.random.default_rng(0)
-    values = ds.Valuation(rng.normal(0, 0.1, 9), np.ones(9), 5, 99, np.arange(9), np.ones(9, int))
+    values = ds.Valuation(
+        values=rng.normal(0, 0.1, 9),
+        stderr=np.ones(9),
+        m=5,
+        n_draws=99,
+        ids=np.arange(9),
+        rows=np.ones(9, int),
+    )
     with pytest.warns(DShapleyWarning, match="more draws are needed"):
         market.price_list(values, budget=5.0)
 
@@ -310,7 +336,9 @@ def test_names_with_carriage_returns_come_back(tmp_path):
     gains = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
     one = np.ones(3, int)
     ids = np.array(["a\rb", 'say "x"', "c,d"])
-    draws = ds.Draws(np.arange(40), np.ones(40, int), gains, np.ones(1), ids, one)
+    draws = ds.Draws(
+        t=np.arange(40), k=np.ones(40, int), marginals=gains, weights=np.ones(1), ids=ids, rows=one
+    )
     market.price_list(ds.estimate(draws), rate=5.0).save(tmp_path)
     (tmp_path / "prices.parquet").unlink()
     assert market.load_prices(tmp_path).frame["id"].tolist() == ids.tolist()

@@ -69,7 +69,9 @@ def refit(estimator, test, metric=None, *, min_rows=1):
     """The potential by refitting, also where a faster learner knows the estimator."""
     classification = is_classifier(estimator)
     metric = metric or ("accuracy" if classification else "r2")
-    return ModelPotential(Refit(estimator, min_rows), test, as_metric(metric), classification)
+    return ModelPotential(
+        Refit(estimator, min_rows), test, metric=as_metric(metric), classification=classification
+    )
 
 
 def classified(n, classes, *, seed, columns=3):

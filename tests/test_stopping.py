@@ -20,7 +20,14 @@ def draws_of(gains):
     gains = np.asarray(gains, dtype=np.float32)
     n = gains.shape[1]
     k = np.ones(len(gains), int)
-    return ds.Draws(np.arange(len(gains)), k, gains, np.ones(1), np.arange(n), np.ones(n, int))
+    return ds.Draws(
+        t=np.arange(len(gains)),
+        k=k,
+        marginals=gains,
+        weights=np.ones(1),
+        ids=np.arange(n),
+        rows=np.ones(n, int),
+    )
 
 
 def noise(n, *, mean=1.0, spread=1.0, seed=0):

@@ -55,7 +55,9 @@ def test_folder_holds_what_the_anchor_needs(tmp_path, setup, stratified, labels)
     U, _, Z = setup
     database = U.database if labels else ds.Points(U.database.X)
     Z = Z if labels else ds.Points(Z.X)
-    design = ds.Design(database, 8, "1/k", 3, stratified, control_variates=True)
+    design = ds.Design(
+        database, 8, weights="1/k", seed=3, balanced=stratified, control_variates=True
+    )
     ds.run(U, design, Z, stop=50, store=tmp_path / "run")
     draws = ds.run(U, design, Z, stop=150, store=tmp_path / "run")
     loaded = ds.load_run(tmp_path / "run")
@@ -125,22 +127,35 @@ def test_nothing_is_written_before_the_first_draw(tmp_path, setup):
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda U, d, Z: (U, ds.Design(d.database, d.m, d.weights, seed=4), Z), "seed was 3, is 4"),
-        (lambda U, d, Z: (U, ds.Design(d.database, 9, "1/k", seed=3), Z), "m was 8, is 9"),
-        (lambda U, d, Z: (U, ds.Design(d.database, 8, "uniform", seed=3), Z), "weights was"),
         (
-            lambda U, d, Z: (U, ds.Design(d.database, 8, "auto", seed=3), Z),
+            lambda U, d, Z: (U, ds.Design(d.database, d.m, weights=d.weights, seed=4), Z),
+            "seed was 3, is 4",
+        ),
+        (lambda U, d, Z: (U, ds.Design(d.database, 9, weights="1/k", seed=3), Z), "m was 8, is 9"),
+        (
+            lambda U, d, Z: (U, ds.Design(d.database, 8, weights="uniform", seed=3), Z),
+            "weights was",
+        ),
+        (
+            lambda U, d, Z: (U, ds.Design(d.database, 8, weights="auto", seed=3), Z),
             "weights was ",
         ),
         (
-            lambda U, d, Z: (U, ds.Design(d.database, 8, "1/k", 3, balanced=True), Z),
+            lambda U, d, Z: (U, ds.Design(d.database, 8, weights="1/k", seed=3, balanced=True), Z),
             "balanced was False, is True",
         ),
         (
-            lambda U, d, Z: (U, ds.Design(d.database, 8, "1/k", 3, control_variates=True), Z),
+            lambda U, d, Z: (
+                U,
+                ds.Design(d.database, 8, weights="1/k", seed=3, control_variates=True),
+                Z,
+            ),
             "control_variates was False, is True",
         ),
-        (lambda U, d, Z: (U, ds.Design(d.database.take([0, 1]), 8, "1/k", 3), Z), "database was"),
+        (
+            lambda U, d, Z: (U, ds.Design(d.database.take([0, 1]), 8, weights="1/k", seed=3), Z),
+            "database was",
+        ),
         (lambda U, d, Z: (U, d, Z.take([0, 1, 2])), "points was"),
         (lambda U, d, Z: (ds.MeanPotential(Z), d, Z), "mean of was"),
         (lambda U, d, Z: (lambda S: 0.0, d, Z), "potential was mean estimation"),
@@ -285,7 +300,7 @@ def test_two_runs_that_start_on_one_folder_do_not_mix(tmp_path, setup):
 
 def test_numpy_integers_are_integers(tmp_path, setup):
     U, design, Z = setup
-    numpy = ds.Design(design.database, np.int64(8), "1/k", np.int64(3))
+    numpy = ds.Design(design.database, np.int64(8), weights="1/k", seed=np.int64(3))
     ds.run(U, numpy, Z, stop=np.int64(4), store=tmp_path / "run")
     assert len(ds.run(*setup, stop=6, store=tmp_path / "run")) == 6
 

@@ -364,7 +364,14 @@ def test_noise_has_the_covariance_of_the_influences():
 
 
 def test_noise_of_values_without_draws():
-    values = ds.Valuation(np.zeros(2), np.array([1.0, 3.0]), 5, 10, np.arange(2), np.ones(2, int))
+    values = ds.Valuation(
+        values=np.zeros(2),
+        stderr=np.array([1.0, 3.0]),
+        m=5,
+        n_draws=10,
+        ids=np.arange(2),
+        rows=np.ones(2, int),
+    )
     noise = values.noise(5000)
     np.testing.assert_allclose(noise.std(axis=0), [1.0, 3.0], rtol=4 / np.sqrt(2 * 5000))
     assert abs(np.corrcoef(noise.T)[0, 1]) < 4 / np.sqrt(5000)

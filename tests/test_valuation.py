@@ -12,7 +12,7 @@ def draws():
     k = rng.choice(6, size=300, p=w) + 1
     gains = rng.normal(0.1, 1.0 / k[:, np.newaxis], size=(300, 4)).astype(np.float32)
     ids, rows = np.array(list("abcd")), np.ones(4, np.int64)
-    return ds.Draws(np.arange(300), k, gains, w, ids, rows)
+    return ds.Draws(t=np.arange(300), k=k, marginals=gains, weights=w, ids=ids, rows=rows)
 
 
 def test_estimate_is_algorithm_2(draws):
@@ -29,7 +29,14 @@ def test_estimate_is_algorithm_2(draws):
 def test_smaller_m_is_the_run_with_the_weights_given_k(draws):
     keep = draws.k <= 3
     w = draws.weights[:3] / draws.weights[:3].sum()
-    small = ds.Draws(draws.t[keep], draws.k[keep], draws.marginals[keep], w, draws.ids, draws.rows)
+    small = ds.Draws(
+        t=draws.t[keep],
+        k=draws.k[keep],
+        marginals=draws.marginals[keep],
+        weights=w,
+        ids=draws.ids,
+        rows=draws.rows,
+    )
     a, b = ds.estimate(draws, m=3), ds.estimate(small)
     np.testing.assert_allclose(a.values, b.values)
     np.testing.assert_allclose(a.stderr, b.stderr)
@@ -40,7 +47,9 @@ def test_smaller_m_is_the_run_with_the_weights_given_k(draws):
 def test_blocks_of_columns_make_no_difference(draws):
     wide = np.tile(draws.marginals, (1, 20_000))  # more columns than a block holds
     ids, rows = np.arange(wide.shape[1]), np.ones(wide.shape[1], np.int64)
-    found = ds.estimate(ds.Draws(draws.t, draws.k, wide, draws.weights, ids, rows))
+    found = ds.estimate(
+        ds.Draws(t=draws.t, k=draws.k, marginals=wide, weights=draws.weights, ids=ids, rows=rows)
+    )
     assert found.values.reshape(-1, 4).tolist() == [ds.estimate(draws).values.tolist()] * 20_000
 
 
@@ -53,7 +62,12 @@ def test_bad_m(draws, m):
 def test_no_draw_small_enough(draws):
     large = draws.k > 2
     only = ds.Draws(
-        draws.t[large], draws.k[large], draws.marginals[large], draws.weights, draws.ids, draws.rows
+        t=draws.t[large],
+        k=draws.k[large],
+        marginals=draws.marginals[large],
+        weights=draws.weights,
+        ids=draws.ids,
+        rows=draws.rows,
     )
     with pytest.raises(ds.InputError, match="draw more"):
         ds.estimate(only, m=2)
@@ -81,7 +95,12 @@ def test_below_zero_is_one_sided():
     k = np.ones(100, int)
     gains = np.stack([np.tile([-1.0, -0.9], 50), np.tile([-1.0, 0.9], 50)], axis=1)
     draws = ds.Draws(
-        np.arange(100), k, gains.astype(np.float32), np.ones(1), np.arange(2), np.ones(2, int)
+        t=np.arange(100),
+        k=k,
+        marginals=gains.astype(np.float32),
+        weights=np.ones(1),
+        ids=np.arange(2),
+        rows=np.ones(2, int),
     )
     assert ds.estimate(draws).below_zero().tolist() == [True, False]
 
@@ -89,7 +108,12 @@ def test_below_zero_is_one_sided():
 def test_draws_that_are_all_alike_claim_nothing():
     gains = np.array([[-1.0, -1.0], [-1.0, -1.1], [-1.0, -0.9]], np.float32)
     draws = ds.Draws(
-        np.arange(3), np.ones(3, int), gains, np.ones(1), np.arange(2), np.ones(2, int)
+        t=np.arange(3),
+        k=np.ones(3, int),
+        marginals=gains,
+        weights=np.ones(1),
+        ids=np.arange(2),
+        rows=np.ones(2, int),
     )
     assert ds.estimate(draws).below_zero().tolist() == [False, True]
 
@@ -99,7 +123,12 @@ def test_many_draws_that_are_all_alike_claim_nothing(n):
     """Whatever the rounding of their sum makes of them."""
     gains = np.full((n, 2), [-0.1, -3.0], np.float32)
     draws = ds.Draws(
-        np.arange(n), np.ones(n, int), gains, np.ones(1), np.arange(2), np.ones(2, int)
+        t=np.arange(n),
+        k=np.ones(n, int),
+        marginals=gains,
+        weights=np.ones(1),
+        ids=np.arange(2),
+        rows=np.ones(2, int),
     )
     assert not ds.estimate(draws).below_zero().any()
 
@@ -113,7 +142,14 @@ def test_frame(draws):
 
 def test_frame_of_bundles_has_values_per_row(draws):
     rows = np.array([1, 2, 4, 1])
-    bundles = ds.Draws(draws.t, draws.k, draws.marginals, draws.weights, draws.ids, rows)
+    bundles = ds.Draws(
+        t=draws.t,
+        k=draws.k,
+        marginals=draws.marginals,
+        weights=draws.weights,
+        ids=draws.ids,
+        rows=rows,
+    )
     frame = ds.estimate(bundles).to_frame()
     np.testing.assert_allclose(frame["value_per_row"] * rows, frame["value"])
     np.testing.assert_allclose(frame["stderr_per_row"] * rows, frame["stderr"])

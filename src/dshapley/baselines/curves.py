@@ -27,7 +27,7 @@ _FRACTIONS = tuple(np.linspace(0, 0.5, 11).tolist())
 _ALL_FRACTIONS = tuple(np.linspace(0, 1, 11).tolist())
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Curve:
     """U as points go, or come, in order of value and in random orders.
 
@@ -219,15 +219,20 @@ def _curve(
     places = [
         (i, s) for i in range(len(rows)) for s in range(len(counts)) if not i or s not in whole
     ]
-    task = _Score(U, start, points, [rows[i][s] for i, s in places])
+    task = _Score(U=U, start=start, points=points, rows=[rows[i][s] for i, s in places])
     with results(task, range(len(places)), n_jobs) as found:
         for (i, s), result in zip(places, found, strict=True):
             scores[i, s] = result.marginals[0]
     scores[:, whole] = scores[0, whole]
-    return Curve(np.asarray(fractions, dtype=float), counts, scores[0], scores[1:])
+    return Curve(
+        fractions=np.asarray(fractions, dtype=float),
+        counts=counts,
+        scores=scores[0],
+        random=scores[1:],
+    )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Score:
     """U of the t-th set of rows."""
 

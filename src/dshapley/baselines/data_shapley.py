@@ -141,7 +141,15 @@ def tmc_draws(
         raise InputError(f"patience = {patience}: it is a number of points, 1 or more")
     check_points(U, points, name="points")
     rows, players = players_of(points)
-    task = _Permutation(U, rows, players, tolerance, patience, seed, float(_answers(U, rows)[0]))
+    task = _Permutation(
+        U=U,
+        points=rows,
+        players=players,
+        tolerance=tolerance,
+        patience=patience,
+        seed=seed,
+        whole=float(_answers(U, rows)[0]),
+    )
     identity = Identity(
         method="TMC-Shapley",
         seed=seed,
@@ -167,7 +175,7 @@ def permutation(n: int, t: int, *, seed: int) -> tuple[int, NDArray[np.intp]]:
     return int(rng.integers(2**31)), rng.permutation(n)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Permutation:
     """The marginals of all players along permutation t."""
 
@@ -210,4 +218,6 @@ def _certain(values: Floats, points: Points | Bundles) -> Valuation:
     """A valuation without sampling error."""
     sizes = points.sizes if isinstance(points, Bundles) else np.ones(len(points), dtype=np.int64)
     m = int(sizes.sum())
-    return Valuation(values, np.zeros(len(values)), m, 1, points.ids, sizes)
+    return Valuation(
+        values=values, stderr=np.zeros(len(values)), m=m, n_draws=1, ids=points.ids, rows=sizes
+    )

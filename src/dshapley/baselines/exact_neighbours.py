@@ -106,13 +106,16 @@ def knn_values(
     tables = np.stack([_nearer(len(B), size, n_neighbors) for size in sizes])
     total = np.zeros((len(sizes), len(Z)))
     n_blocks = -(-len(T) // _BLOCK)
-    with results(_Block(B, T, Z, tables), range(n_blocks), n_jobs) as blocks:
+    with results(
+        _Block(database=B, test=T, points=Z, tables=tables), range(n_blocks), n_jobs
+    ) as blocks:
         for shares in blocks:  # in order, so that the sum is the same for any workers
             total += shares.marginals
     values = total / (n_neighbors * len(T))
     ones, none = np.ones(len(Z), dtype=np.int64), np.zeros(len(Z))
     valuations = [
-        Valuation(row, none, size, 1, Z.ids, ones) for row, size in zip(values, sizes, strict=True)
+        Valuation(values=row, stderr=none, m=size, n_draws=1, ids=Z.ids, rows=ones)
+        for row, size in zip(values, sizes, strict=True)
     ]
     return valuations[0] if np.ndim(m) == 0 else valuations
 
@@ -131,7 +134,7 @@ def _nearer(M: int, m: int, K: int) -> Floats:
     return np.concatenate([[1.0], expected / (m * p)])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class _Block:
     """The task of one block of test points: what each z gains there, for each m."""
 

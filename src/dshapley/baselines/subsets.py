@@ -95,7 +95,7 @@ def sampled_draws(
         k = np.arange(1, n + 1)
         weights = 1 / np.sqrt(k * (n - k + 1))
         weights = weights / weights.sum()
-    design = Design(players_of(points)[0], n, weights, seed=seed, balanced=True)
+    design = Design(players_of(points)[0], n, weights=weights, seed=seed, balanced=True)
     identity = Identity(
         method="Shapley by subsets",
         seed=seed,
@@ -106,7 +106,7 @@ def sampled_draws(
     )
     begun = Draws.none(points, weights=design.weights, balanced=True)
     return gather(
-        _Subset(U, points, valued, design),
+        _Subset(U=U, points=points, valued=valued, design=design),
         widened(begun.points(valued), width_of(U)),
         identity=identity,
         until=draws,
@@ -116,7 +116,7 @@ def sampled_draws(
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Subset:
     """The marginals for subset t of the points outside it, over the chance of being outside."""
 
@@ -176,7 +176,9 @@ def bundle_draws(
     """
     rows = B + bundles.points
     check_points(U, rows, name="points")
-    task = _BesideRows(U, rows, [len(B) + places for places in bundles.members()], seed)
+    task = _BesideRows(
+        U=U, rows=rows, members=[len(B) + places for places in bundles.members()], seed=seed
+    )
     identity = Identity(
         method="Shapley of bundles beside rows",
         seed=seed,
@@ -196,7 +198,7 @@ def bundle_draws(
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _BesideRows:
     """The weighted marginal of each bundle beside a random set of other rows."""
 

@@ -380,7 +380,10 @@ def reproduce(
             divided(read_table(table), target=target)  # an error now, not after other tasks
             own = (table, target)
         kept = out / "work" / scale
-        works = {n: Work(cast("Any", scale), kept / n, None, _doing, own) for n in chosen}
+        works = {
+            n: Work(scale=cast("Any", scale), folder=kept / n, n_jobs=None, say=_doing, table=own)
+            for n in chosen
+        }
         minutes = sum(experiment(n).MINUTES[work.scale] for n, work in works.items())
         print(f"about {duration(60 * minutes)} on two cores; Ctrl-C stops it, to be resumed")
         failed = False

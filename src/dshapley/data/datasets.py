@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,7 @@ class Dataset:
     """
 
     name: str
+    _: KW_ONLY
     database: Points
     test: Points
     heldout: Points
@@ -40,7 +41,7 @@ class Dataset:
     """Citation and licence."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Entry:
     """What is known of a table: its target, which columns are no features, how it is divided."""
 
@@ -165,7 +166,12 @@ def divided(
             f"the target {target!r} has {len(classes)} different values: for classes, give a "
             f"column with 2 to {_MOST_CLASSES}"
         )
-    entry = _Entry(target, tuple(classes.tolist()), "a table of one's own", code=lambda _: codes)
+    entry = _Entry(
+        target=target,
+        classes=tuple(classes.tolist()),
+        source="a table of one's own",
+        code=lambda _: codes,
+    )
     rng = np.random.default_rng(seed)
     return _divided(name, rows.copy(), entry, (n_database, n_test, n_heldout), rng, None)
 
@@ -185,7 +191,14 @@ def _divided(
     rows = rows.astype(dict.fromkeys(entry.categories, "str"))
     encoded = _codes if encode == "codes" else _one_hot
     database, test, heldout = encoded([rows.iloc[place] for place in places], entry)
-    return Dataset(name, database, test, heldout, entry.classes, entry.source)
+    return Dataset(
+        name,
+        database=database,
+        test=test,
+        heldout=heldout,
+        classes=entry.classes,
+        source=entry.source,
+    )
 
 
 def _images(sizes: tuple[int | None, ...], rng: np.random.Generator) -> Dataset:
@@ -197,7 +210,14 @@ def _images(sizes: tuple[int | None, ...], rng: np.random.Generator) -> Dataset:
     places = _parts(_CIFAR, order[training], order[~training], sizes, usual, shared=False)
     X, y = parts["X"].astype(np.float64), parts["y"].astype(np.int64)
     database, test, heldout = (Points(X[place], y[place], place) for place in places)
-    return Dataset(_CIFAR, database, test, heldout, _CIFAR_CLASSES, _CIFAR_SOURCE)
+    return Dataset(
+        _CIFAR,
+        database=database,
+        test=test,
+        heldout=heldout,
+        classes=_CIFAR_CLASSES,
+        source=_CIFAR_SOURCE,
+    )
 
 
 def _parts(
@@ -291,26 +311,27 @@ _LARGE = (0.8, 2_000, 5_000)
 
 _ENTRIES = {
     "adult": _Entry(
-        "income",
-        _INCOME,
-        f"B. Becker, R. Kohavi (1996), Adult, {_UCI}",
+        target="income",
+        classes=_INCOME,
+        source=f"B. Becker, R. Kohavi (1996), Adult, {_UCI}",
         sizes=(40_000, 5_000, 5_000),
         drop=("split",),
     ),
     "adult_sample": _Entry(
-        "income",
-        _INCOME,
-        f"B. Becker, R. Kohavi (1996), Adult, {_UCI}",
+        target="income",
+        classes=_INCOME,
+        source=f"B. Becker, R. Kohavi (1996), Adult, {_UCI}",
         code=lambda y: y == ">50K",
     ),
     "breast_cancer": _Entry(
-        "target",
-        ("malignant", "benign"),
-        f"W. Wolberg, O. Mangasarian, N. Street, W. Street (1995), Breast Cancer Wisconsin, {_UCI}",
+        target="target",
+        classes=("malignant", "benign"),
+        source="W. Wolberg, O. Mangasarian, N. Street, W. Street (1995), "
+        f"Breast Cancer Wisconsin, {_UCI}",
     ),
     "covertype": _Entry(
-        "Cover_Type",
-        (
+        target="Cover_Type",
+        classes=(
             "Spruce/Fir",
             "Lodgepole Pine",
             "Ponderosa Pine",
@@ -319,55 +340,55 @@ _ENTRIES = {
             "Douglas-fir",
             "Krummholz",
         ),
-        f"J. A. Blackard, D. J. Dean (1999), Covertype, {_UCI}",
+        source=f"J. A. Blackard, D. J. Dean (1999), Covertype, {_UCI}",
         sizes=_LARGE,
         code=lambda y: y - 1,
     ),
     "diabetes130": _Entry(
-        "readmitted",
-        ("not readmitted", "readmitted"),
-        f"B. Strack et al. (2014), Diabetes 130-US Hospitals for Years 1999-2008, {_UCI}",
+        target="readmitted",
+        classes=("not readmitted", "readmitted"),
+        source=f"B. Strack et al. (2014), Diabetes 130-US Hospitals for Years 1999-2008, {_UCI}",
         sizes=_LARGE,
         code=lambda y: y > 0,
         drop=("encounter_id", "patient_nbr"),
         categories=("admission_type_id", "discharge_disposition_id", "admission_source_id"),
     ),
     "digits": _Entry(
-        "target",
-        tuple("0123456789"),
-        f"E. Alpaydin, C. Kaynak (1998), Optical Recognition of Handwritten Digits, {_UCI}",
+        target="target",
+        classes=tuple("0123456789"),
+        source=f"E. Alpaydin, C. Kaynak (1998), Optical Recognition of Handwritten Digits, {_UCI}",
     ),
     "iris": _Entry(
-        "target",
-        ("setosa", "versicolor", "virginica"),
-        f"R. A. Fisher (1936), Iris, {_UCI}",
+        target="target",
+        classes=("setosa", "versicolor", "virginica"),
+        source=f"R. A. Fisher (1936), Iris, {_UCI}",
     ),
     "physionet2012": _Entry(
-        "in_hospital_death",
-        ("survived", "died in hospital"),
-        "I. Silva et al. (2012), PhysioNet/CinC Challenge 2012, ODC-By 1.0; summarised by "
+        target="in_hospital_death",
+        classes=("survived", "died in hospital"),
+        source="I. Silva et al. (2012), PhysioNet/CinC Challenge 2012, ODC-By 1.0; summarised by "
         "A. E. W. Johnson et al. (2012)",
         sizes=(7_000, 500, 500),
         drop=("recordid", "set"),
     ),
     "pucrio_har": _Entry(
-        "class",
-        ("sitting", "sittingdown", "standing", "standingup", "walking"),
-        "W. Ugulino et al. (2012), Wearable Computing (PUC-Rio), CC BY-SA",
+        target="class",
+        classes=("sitting", "sittingdown", "standing", "standingup", "walking"),
+        source="W. Ugulino et al. (2012), Wearable Computing (PUC-Rio), CC BY-SA",
         sizes=_LARGE,
         drop=("user",),
     ),
     "sensorless_drive": _Entry(
-        "class",
-        tuple(f"condition {i}" for i in range(1, 12)),
-        f"M. Bator (2015), Sensorless Drive Diagnosis, {_UCI}",
+        target="class",
+        classes=tuple(f"condition {i}" for i in range(1, 12)),
+        source=f"M. Bator (2015), Sensorless Drive Diagnosis, {_UCI}",
         sizes=_LARGE,
         code=lambda y: y - 1,
     ),
     "wine": _Entry(
-        "target",
-        ("class_0", "class_1", "class_2"),
-        f"S. Aeberhard, M. Forina (1992), Wine, {_UCI}",
+        target="target",
+        classes=("class_0", "class_1", "class_2"),
+        source=f"S. Aeberhard, M. Forina (1992), Wine, {_UCI}",
     ),
 }
 

@@ -33,7 +33,7 @@ _UNNAMED = re.compile(r"\s*|Unnamed: \d+")  # the second is pandas' name for a c
 _LARGEST = 1e150  # the square of a larger number overflows, and scaling squares numbers
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Prepared:
     """A table made ready: encoded and scaled as fitted on the database."""
 
@@ -256,12 +256,12 @@ def prepare(  # noqa: PLR0913 - what a table is for, option by option
     rows = valued[[target, *used]] if groups is None else None
     database = encoded(base)
     return Prepared(
-        database,
-        None if held_out is None else encoded(held_out),
-        database if points is None else encoded(points),
-        groups,
-        notices,
-        rows,
+        database=database,
+        test=None if held_out is None else encoded(held_out),
+        points=database if points is None else encoded(points),
+        groups=groups,
+        notices=notices,
+        rows=rows,
     )
 
 

@@ -65,12 +65,20 @@ class Setting:
 
 
 def _task(**sizes: Any) -> Task:
-    return Task("cifar10_resnet50", "logistic", n_points=50_000, **sizes)
+    return Task(data="cifar10_resnet50", model="logistic", n_points=50_000, **sizes)
 
 
 SETTINGS: dict[Scale, Setting] = {
     "smoke": Setting(
-        Task("digits", "logistic", m=40, n_points=600, n_test=300, n_heldout=500, n_database=600),
+        Task(
+            data="digits",
+            model="logistic",
+            m=40,
+            n_points=600,
+            n_test=300,
+            n_heldout=500,
+            n_database=600,
+        ),
         measured=150,
         draws=60,
         direct=160,
@@ -160,9 +168,9 @@ def _draws(setting: Setting, work: Work, way: str, rows: Any, n: int) -> Draws:
     work.say(f"{task.name}: {n} draws for {len(rows):,} points, {way}")
     B, m = task.dataset.database, task.m
     if way == FAST:  # a speed-up of 10
-        design = Design(B, m, power(m, exponent(m, 0.1)), seed=0)
+        design = Design(B, m, weights=power(m, exponent(m, 0.1)), seed=0)
     else:
-        design = Design(B, m, "auto", seed=1)
+        design = Design(B, m, weights="auto", seed=1)
     store = work.runs(way, task.name, len(rows), repr(task))
     return run_draws(task.U, design, B.take(rows), stop=n, store=store, n_jobs=work.n_jobs)
 
@@ -274,7 +282,7 @@ def check(rows: pd.DataFrame) -> list[Claim]:
         )
         by = float(row.spearman - AGREEING * best.spearman)
         error = 1.96 * float(np.hypot(row.stderr, AGREEING * best.stderr))
-        found.append(Claim(text, by, by - error, by + error))
+        found.append(Claim(text=text, by=by, low=by - error, high=by + error))
     return found
 
 
@@ -286,7 +294,7 @@ def _lower(text: str, top: pd.DataFrame, random: pd.DataFrame) -> Claim:
     # Both are scored on the same images; this is the error on images of their own, which is more.
     images = 1.96 * np.hypot(random.stderr.mean(), top.stderr.mean())
     half = float(np.hypot((claim.high - claim.low) / 2, images))
-    return Claim(text, claim.by, claim.by - half, claim.by + half)
+    return Claim(text=text, by=claim.by, low=claim.by - half, high=claim.by + half)
 
 
 def plot(rows: pd.DataFrame) -> Figure:

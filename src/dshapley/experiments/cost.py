@@ -99,7 +99,7 @@ def run(scale: Scale | Work) -> Rows:
     return pd.concat(parts, ignore_index=True)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class _Look:
     """The values that a way had found after so many draws, and what they had cost."""
 
@@ -168,7 +168,13 @@ def _tmc(
         assert record.seconds is not None
         cuts = _cuts(record, i) if tolerance else [setting.n] * looked
         trained = setting.n + sum(c * (c + 1) / 2 for c in cuts)  # U(B) comes first
-        yield _Look(way, looked, trained, float(record.seconds.sum()), estimate(record).values)
+        yield _Look(
+            way=way,
+            draws=looked,
+            trainings=trained,
+            seconds=float(record.seconds.sum()),
+            values=estimate(record).values,
+        )
 
 
 def _cuts(record: Draws, seed: int) -> list[int]:
@@ -207,7 +213,13 @@ def _d_shapley(
         found = estimate(record, points=Z)
         values = found.values if p == 1 else completed(found, B, chosen).values
         took = time.perf_counter() - started  # a regression takes its time too
-        yield _Look(way, n, trained, float(record.seconds.sum()) + took, values)
+        yield _Look(
+            way=way,
+            draws=n,
+            trainings=trained,
+            seconds=float(record.seconds.sum()) + took,
+            values=values,
+        )
 
 
 def _powers(most: int) -> list[int]:
@@ -226,7 +238,7 @@ def check(rows: Rows) -> list[Claim]:
                 f"{way} is 100 times cheaper than {TMC} at {level:.0%} of the best quality of "
                 f"{order}, in {unit} ({_times(*ends)})"
             )
-            found.append(Claim(text, *(end - 2 for end in ends)))
+            found.append(Claim(text=text, by=ends[0] - 2, low=ends[1] - 2, high=ends[2] - 2))
     return found
 
 

@@ -19,9 +19,9 @@ _ADULT: dict[str, Any] = {"data": "adult", "model": "logistic", "n_heldout": 3_8
 _MEDICAL: dict[str, Any] = {"data": "physionet2012", "model": "logistic", "n_heldout": 500}
 
 SETTINGS: dict[Scale, Setting] = {
-    "smoke": Setting(smoke_tasks("logistic"), draws=60, costs=(0.2,), shares=(0.3,), sets=4),
+    "smoke": Setting(tasks=smoke_tasks("logistic"), draws=60, costs=(0.2,), shares=(0.3,), sets=4),
     "small": Setting(
-        (
+        tasks=(
             Task(**_ADULT, m=1_000, n_points=1_600, n_test=2_000),
             Task(**_MEDICAL, m=500, n_points=1_600, n_test=500),
         ),
@@ -29,7 +29,7 @@ SETTINGS: dict[Scale, Setting] = {
     ),
     # The paper's: database 40,000 and m = 5,000; 9,000 patients (7,000 here) and m = 1,000.
     "full": Setting(
-        (
+        tasks=(
             Task(**_ADULT, m=5_000, n_points=40_000, n_test=5_000),
             Task(**_MEDICAL, m=1_000, n_points=7_000, n_test=500),
         ),

@@ -46,7 +46,7 @@ class Setting:
 
 
 def _tasks(*models: str, **sizes: Any) -> tuple[Task, ...]:
-    return tuple(Task("adult", model, **sizes) for model in models)
+    return tuple(Task(data="adult", model=model, **sizes) for model in models)
 
 
 SETTINGS: dict[Scale, Setting] = {

@@ -32,7 +32,7 @@ AT_WORST, LOW, TRACKING = 0.6, 0.2, 0.5
 of the gain by the buyer's own order counts as tracking it."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Ape:
     """A way to take the absolute percentage error of all of S."""
 
@@ -55,9 +55,14 @@ class Ape:
 
 
 APE = (
-    Ape("values for m (the paper's), U from 0", "total", 1.0, 0.5),
-    Ape("values for 2 m, the rows of B + S, U from 0", "total_of_both", 0.5, 0.5),
-    Ape("values for 2 m, U from U(empty)", "total_of_both", 0.0, 0.0),
+    Ape(text="values for m (the paper's), U from 0", total="total", empty=1.0, own_empty=0.5),
+    Ape(
+        text="values for 2 m, the rows of B + S, U from 0",
+        total="total_of_both",
+        empty=0.5,
+        own_empty=0.5,
+    ),
+    Ape(text="values for 2 m, U from U(empty)", total="total_of_both", empty=0.0, own_empty=0.0),
 )
 
 _TASKS = (
@@ -90,7 +95,16 @@ SETTINGS: dict[Scale, tuple[Sale, ...]] = {
         Sale(*_TASKS[3], 500, buyers=5, draws=250, permutations=120, way="subsets"),
     ),
     "full": tuple(
-        Sale(*task, m, 10, draws, n, way, n_test=2_000, n_database=40_000)
+        Sale(
+            *task,
+            m,
+            buyers=10,
+            draws=draws,
+            permutations=n,
+            way=way,
+            n_test=2_000,
+            n_database=40_000,
+        )
         for m, draws, n, way in _FULL
         for task in _TASKS
     ),
@@ -151,7 +165,7 @@ def _low_ape(name: str, way: Ape, each: Rows) -> Claim:
     text = f"{name}: APE at most {LOW:g}, {way.text} (mean {ape.mean():.2f})"
     claim = Claim.of(text, (LOW - ape).to_numpy())
     half = float(np.hypot(claim.high - claim.by, 1.96 * error.mean()))
-    return Claim(text, claim.by, claim.by - half, claim.by + half)
+    return Claim(text=text, by=claim.by, low=claim.by - half, high=claim.by + half)
 
 
 def plot(rows: Rows) -> Figure:

@@ -125,7 +125,7 @@ def _ways(
 ) -> dict[str, Callable[[], Valuation]]:
     U = potential(model_from_name("logistic", "classification"), test=test)
     m, n_jobs = setting.n // 2, work.n_jobs
-    design = Design(B, m, "auto", seed=i)
+    design = Design(B, m, weights="auto", seed=i)
 
     def store(way: str) -> Path | None:
         return work.runs(way, i, repr(setting), B.fingerprint())

@@ -17,7 +17,7 @@ from dshapley.files import write_atomically
 __all__ = ["Reproduced", "reproduce"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Reproduced:
     """What came of an experiment."""
 
@@ -59,7 +59,7 @@ def reproduce(name: str, work: Work, out: Path) -> Reproduced:
     }
     text = json.dumps(about, indent=2, allow_nan=False) + "\n"
     write_atomically(out / f"{name}.json", lambda file: file.write(text.encode()))
-    return Reproduced(name, rows, claims, seconds)
+    return Reproduced(name=name, rows=rows, claims=claims, seconds=seconds)
 
 
 def _command(name: str, work: Work) -> str:

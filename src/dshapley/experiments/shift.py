@@ -88,7 +88,7 @@ SETTINGS: dict[Scale, Setting] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Shift:
     """A table, and the group of rows that buyers have and the seller has not."""
 
@@ -125,7 +125,7 @@ class Shift:
         """Of the values of Z under one side's distribution; U is the same for both."""
         s = self.setting
         U = potential(model_from_name(s.model, "classification"), test=self.dataset.test)
-        design = Design(database, s.m, "auto", seed=seed)
+        design = Design(database, s.m, weights="auto", seed=seed)
         return run_draws(U, design, self.Z, stop=s.draws, n_jobs=work.n_jobs)
 
 
@@ -140,7 +140,7 @@ def run(scale: Scale | Work) -> Rows:
         dataset = load(data, n_database=setting.n_database, n_test=setting.n_test, n_heldout=0)
         of_row = GROUPS[data](table(data)).loc[dataset.database.ids].to_numpy()
         for group in sorted(set(of_row)):
-            shift = Shift(setting, dataset, group, of_row == group)
+            shift = Shift(setting=setting, dataset=dataset, group=group, member=of_row == group)
             sold = cache(partial(shift.draws, shift.seller, work, seed=0))
             for i, share in enumerate(setting.shares):
                 work.say(f"{data}: {group}, {share:.0%} of the buyer's rows")
@@ -224,7 +224,7 @@ def check(rows: Rows) -> list[Claim]:
             f"that any draw shows (the bound is {(here.bound / here.worst).min():,.0f} times the "
             "largest move, or more)"
         )
-        found.append(Claim(text, by, by - error, by + error))
+        found.append(Claim(text=text, by=by, low=by - error, high=by + error))
     return found
 
 

@@ -23,16 +23,20 @@ def _tasks(m: int, *, n_points: int, n_test: int) -> tuple[Task, ...]:
     adult: dict[str, Any] = {"n_points": n_points, "n_test": n_test, "n_heldout": 3_842}
     medical: dict[str, Any] = {"n_points": min(n_points, 7_000), "n_test": 500, "n_heldout": 500}
     sizes = {"adult": adult, "physionet2012": medical}
-    return tuple(Task(data, model, m, **sizes[data]) for model in MODELS for data in sizes)
+    return tuple(
+        Task(data=data, model=model, m=m, **sizes[data]) for model in MODELS for data in sizes
+    )
 
 
 SETTINGS: dict[Scale, Setting] = {
-    "smoke": Setting(smoke_tasks("knn", "ridge"), draws=60, costs=(0.2,), shares=(0.3,), sets=4),
+    "smoke": Setting(
+        tasks=smoke_tasks("knn", "ridge"), draws=60, costs=(0.2,), shares=(0.3,), sets=4
+    ),
     "small": Setting(
-        _tasks(200, n_points=800, n_test=1_000), draws=600, costs=(0.1,), shares=(0.1,)
+        tasks=_tasks(200, n_points=800, n_test=1_000), draws=600, costs=(0.1,), shares=(0.1,)
     ),
     "full": Setting(
-        _tasks(1_000, n_points=8_000, n_test=5_000),
+        tasks=_tasks(1_000, n_points=8_000, n_test=5_000),
         draws=1_000,
         costs=(0.2, 0.1),
         shares=(0.2, 0.1),

@@ -43,7 +43,7 @@ _BLOCK = 2**22
 """Numbers held at once, so that the float64 copy of the marginals stays small."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Stratum:
     """Draws of neighbouring sizes a <= k < b."""
 
@@ -58,7 +58,7 @@ class Stratum:
     stratum by stratum."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Block:
     """The estimates of some points."""
 
@@ -84,7 +84,8 @@ class Terms:
     >>> import numpy as np
     >>> gains = np.array([[1.0], [3.0]], dtype=np.float32)
     >>> one = np.ones(1, int)
-    >>> draws = Draws(np.arange(2), np.ones(2, int), gains, np.ones(1), one, one)
+    >>> draws = Draws(t=np.arange(2), k=np.ones(2, int), marginals=gains, weights=np.ones(1),
+    ...               ids=one, rows=one)
     >>> block = next(terms(draws).blocks())
     >>> block.values.tolist(), float(np.sqrt((block.influence**2).sum()))
     ([2.0], 1.0)
@@ -135,17 +136,25 @@ class Terms:
     def _block(self, columns: Index, part: Part) -> Block:
         values, influence, by_fold = part.block(columns)
         if part is self.whole:
-            return Block(columns, values, influence, part.groups, by_fold)
+            return Block(
+                columns=columns,
+                values=values,
+                influence=influence,
+                groups=part.groups,
+                by_fold=by_fold,
+            )
         n_rows = len(self.whole.sources)
         where = np.empty(2 * len(self.draws), dtype=np.intp)
         where[self.whole.sources] = np.arange(n_rows)
         rows = where[part.sources]
         everyone, groups = np.zeros((n_rows, len(columns))), np.full(n_rows, OTHERS)
         everyone[rows], groups[rows] = influence, part.groups
-        return Block(columns, values, everyone, groups, by_fold)
+        return Block(
+            columns=columns, values=values, influence=everyone, groups=groups, by_fold=by_fold
+        )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Part:
     """Estimates as sums over some draws, the same for all points."""
 
@@ -413,7 +422,14 @@ def terms(
     def part(chosen: NDArray[np.bool_]) -> Part:
         strata = _strata(draws, chosen, int(m), stratified=stratified)
         referenced = anchor and _enough_chains(draws, chosen)
-        return Part(draws, chosen, int(m), strata, anchor, referenced)
+        return Part(
+            draws=draws,
+            chosen=chosen,
+            m=int(m),
+            strata=strata,
+            anchored=anchor,
+            referenced=referenced,
+        )
 
     found = tuple((columns, part(chosen)) for columns, chosen in parts)
     whole = found[0][1] if len(found) == 1 else part(np.ones(len(draws), dtype=bool))
@@ -440,7 +456,7 @@ def _strata(
     for a, b in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
         here = rows[(draws.k[rows] >= a) & (draws.k[rows] < b)]
         factor = weights[a - 1 : b - 1].sum() / (weights[draws.k[here] - 1] * m)
-        found.append(Stratum(here, a, b, factor / max(len(here), 1)))
+        found.append(Stratum(rows=here, a=a, b=b, scale=factor / max(len(here), 1)))
     return tuple(found)
 
 

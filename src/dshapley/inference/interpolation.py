@@ -43,7 +43,7 @@ _NOISES = 32  # simulated errors, at most
 _REFITS = 8  # the same for a model that has to be trained anew for each
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Prediction:
     """Values by a model of values, each with an error for the true value.
 
@@ -91,7 +91,7 @@ class Prediction:
         return pd.DataFrame(columns, index=pd.Index(self.ids, name="id"))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Interpolation:
     """A model h: z -> value. Made by `fit`.
 
@@ -219,15 +219,18 @@ def fit(
         misfit = _Misfit.of(F, v - out[:, 0], E - out[:, 1:], se, codes)
         own = misfit(None, codes)
     shape = _shape(v - out[:, 0], E - out[:, 1:], se, own)
+    r2, r2_true, rank_correlation = _goodness(v, E, out, w)
     return Interpolation(
-        name,
-        {name: float(np.sqrt(error)) for name, error in errors.items()},
-        *_goodness(v, E, out, w),
-        len(Z),
-        _prediction(out, own, Z.ids, shape, E),
-        features,
-        h,
-        misfit,
+        name=name,
+        scores={name: float(np.sqrt(error)) for name, error in errors.items()},
+        r2=r2,
+        r2_true=r2_true,
+        rank_correlation=rank_correlation,
+        n_points=len(Z),
+        held_out=_prediction(out, own, Z.ids, shape, E),
+        features=features,
+        model=h,
+        misfit=misfit,
     )
 
 
@@ -284,7 +287,7 @@ def _trust(se: Floats, tau2: float) -> Floats:
     return np.minimum(1, 10 * (np.median(se**2) + tau2) / (se**2 + tau2)) ** 2
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class _Misfit:
     """The variance of the interpolation error, as held-out residuals tell it."""
 
@@ -316,7 +319,7 @@ class _Misfit:
         local = all_**2 / max(all_**2 + (all_ + np.median(noise)) ** 2, SMALL**2)
         gap = base + _trust(se, all_) * (r**2 - noise - base)
         index = NearestNeighbors(n_neighbors=_LEAST - 1).fit(F)
-        return cls(index, gap, np.array(found), local)
+        return cls(index=index, gap=gap, of_class=np.array(found), local=local)
 
     def __call__(self, F: Floats | None, codes: Codes) -> Floats:
         """At points of these features; at the fitted points, each without itself, for None."""
@@ -338,7 +341,14 @@ def _prediction(
     variance = misfit + inherited
     covariance = np.zeros(len(moved)) if E is None else (E * moved[:, 1:]).mean(axis=1)
     share = inherited / np.maximum(variance, SMALL)
-    return Prediction(moved[:, 0], np.sqrt(variance), ids, share, covariance, shape)
+    return Prediction(
+        values=moved[:, 0],
+        stderr=np.sqrt(variance),
+        ids=ids,
+        inherited=share,
+        covariance=covariance,
+        shape=shape,
+    )
 
 
 def _shape(r: Floats, d: Floats, se: Floats, misfit: Floats) -> Floats:

@@ -36,7 +36,7 @@ _MOST_SCALED = 2.0
 """A larger gain than the law can explain by this factor is shared among the points equally."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class SizeProfile:
     """The mean marginal U(S + z) - U(S) of each point, by bands of sizes.
 
@@ -102,7 +102,16 @@ def size_profile(draws: Draws, *, narrow: bool = False) -> SizeProfile:
     if used.sum() > 1:
         where = [pair for pair, use in zip(pairs, used, strict=True) if use]
         exponent, scale = _power_law(where, means[used], stderr[used])
-    return SizeProfile(smallest, largest, counts, means, stderr, exponent, scale, draws.ids)
+    return SizeProfile(
+        smallest=smallest,
+        largest=largest,
+        n_draws=counts,
+        means=means,
+        stderr=stderr,
+        exponent=exponent,
+        scale=scale,
+        ids=draws.ids,
+    )
 
 
 def extrapolate(

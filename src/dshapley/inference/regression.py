@@ -46,7 +46,7 @@ Train: TypeAlias = Callable[[Floats, Floats, Floats, int], Trained]
 """(features, values beside simulated errors, weights, seed) -> Trained."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Features:
     """What a model sees of points: x, the label, and how this agrees with its surroundings."""
 
@@ -69,7 +69,9 @@ class Features:
         centre, scale = X.mean(axis=0), _spread(X)
         X = (X - centre) / scale
         rows = {key: i for i, key in enumerate(_keys(X, y))}
-        some = cls(Z.columns, classes, X, y, rows, centre, scale)
+        some = cls(
+            columns=Z.columns, classes=classes, X=X, y=y, rows=rows, centre=centre, scale=scale
+        )
         if y is None:
             return some
         # Each of these columns as heavy as a quarter of x, so that neither drowns in a distance.

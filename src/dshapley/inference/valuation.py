@@ -47,7 +47,7 @@ _SIMULATED = 16
 """Simulated errors that an interpolation is tried on."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Valuation:
     """The value of each point, with its standard error.
 
@@ -117,7 +117,9 @@ class Valuation:
         """The n highest values, the highest first: value and stderr by id.
 
         >>> one = np.ones(3, int)
-        >>> found = Valuation(np.array([0.1, 0.3, 0.2]), np.full(3, 0.01), 5, 9, np.arange(3), one)
+        >>> values, stderr = np.array([0.1, 0.3, 0.2]), np.full(3, 0.01)
+        >>> found = Valuation(values=values, stderr=stderr, m=5, n_draws=9, ids=np.arange(3),
+        ...                   rows=one)
         >>> found.top(2)["value"].to_dict(), found.bottom(1)["value"].to_dict()
         ({1: 0.3, 2: 0.2}, {0: 0.1})
         >>> found
@@ -161,7 +163,8 @@ class Valuation:
         """The same for people; empty where errors are known.
 
         >>> gains, one = np.ones((2, 1), np.float32), np.ones(1, int)
-        >>> draws = Draws(np.arange(2), np.array([1, 5]), gains, np.ones(5) / 5, one, one)
+        >>> draws = Draws(t=np.arange(2), k=np.array([1, 5]), marginals=gains,
+        ...               weights=np.ones(5) / 5, ids=one, rows=one)
         >>> estimate(draws).what_is_unseen
         'sizes 2-3 and 4-5 have hardly been drawn'
         """
@@ -550,12 +553,12 @@ def completed(measured: Valuation, points: Points, where: NDArray[np.bool_]) -> 
     rest = measured.predict(points.take(~where))
     filled = Filled(measured, rest, ~where)
     return Valuation(
-        filled.joined(measured.values, rest.values),
-        filled.joined(measured.stderr, rest.stderr),
-        measured.m,
-        measured.n_draws,
-        points.ids,
-        np.ones(len(points), dtype=np.int64),
+        values=filled.joined(measured.values, rest.values),
+        stderr=filled.joined(measured.stderr, rest.stderr),
+        m=measured.m,
+        n_draws=measured.n_draws,
+        ids=points.ids,
+        rows=np.ones(len(points), dtype=np.int64),
         points=points,
         filled=filled,
         freedom=measured.freedom,
@@ -609,9 +612,17 @@ def estimate(
         stderr[:], disorder = np.nan, np.nan
     rows = points if isinstance(points, Points) else None
     found = Valuation(
-        values, stderr, how.m, how.n_draws, draws.ids, draws.rows, how, rows,
-        freedom=freedom.found, disorder=disorder,
-    )  # fmt: skip
+        values=values,
+        stderr=stderr,
+        m=how.m,
+        n_draws=how.n_draws,
+        ids=draws.ids,
+        rows=draws.rows,
+        terms=how,
+        points=rows,
+        freedom=freedom.found,
+        disorder=disorder,
+    )
     return found if draws.folds is None or how.unseen else _with_spread(found, by_fold)
 
 

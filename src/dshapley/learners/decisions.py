@@ -77,7 +77,7 @@ def rounding(n: int) -> float:
     return 16.0 * _EPSILON * float(np.sqrt(n))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Case:
     """One call of a family: S, Z, what is asked, and the estimator to refit where need be."""
 

@@ -54,7 +54,7 @@ class Sample:
 Kind: TypeAlias = Literal["label", "probability", "score", "number"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Asked:
     """What a family is asked of each of r models: one kind of output for the n rows of X.
 
@@ -195,7 +195,7 @@ class Fast:
         if classes is not None:
             assert query.output != "decision", "only refitting answers with these"
             kind = "label" if query.output == "prediction" else query.output
-        asked = Asked(query.numbers, kind, classes, query, seed)
+        asked = Asked(X=query.numbers, kind=kind, classes=classes, query=query, seed=seed)
         places = 1 + rows
         if group.alone:
             places = np.concatenate([[0], places])

@@ -42,7 +42,7 @@ rows it is scored, the score without any data, which follows from these rows, an
 of a pipeline learned from each side's own database."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Check:
     """What a buyer finds of a price list. Made by `check`.
 
@@ -299,17 +299,38 @@ def check(  # noqa: PLR0913 - a front door: each choice by its own name
         assert test_rows[0] is not None
         test = TestRows(influence_of_test(without), test_rows[0], test_rows[1])
     evidence = Evidence(
-        values, own.values, influence_of_draws(own), math.nan if theirs is None else theirs,
-        (error_of_sum(stderr, total, len(prices)), own_error), freedom,
-        tolerance if cut else 0.0,
-        test, confidence,
-    )  # fmt: skip
+        values=values,
+        own=own.values,
+        draws=influence_of_draws(own),
+        reliability=math.nan if theirs is None else theirs,
+        errors=(error_of_sum(stderr, total, len(prices)), own_error),
+        freedom=freedom,
+        tolerance=tolerance if cut else 0.0,
+        test=test,
+        confidence=confidence,
+    )
     r, ceiling, without_noise = evidence.order()
+    ape, ape_stderr = evidence.worth()
     return Check(
-        frame, size, (len(B), n - len(B)), len(drawn), "sets" if bundles else way, cut, r, ceiling,
-        without_noise, *evidence.worth(), (float(values.sum()), float(own.values.sum())),
-        evidence.total_errors, same_test, test_rows, least, most, evidence,
-    )  # fmt: skip
+        frame=frame,
+        m=size,
+        rows=(len(B), n - len(B)),
+        draws=len(drawn),
+        way="sets" if bundles else way,
+        cut=cut,
+        rank_correlation=r,
+        ceiling=ceiling,
+        without_noise=without_noise,
+        ape=ape,
+        ape_stderr=ape_stderr,
+        totals=(float(values.sum()), float(own.values.sum())),
+        total_errors=evidence.total_errors,
+        same_test=same_test,
+        test_rows=test_rows,
+        least=least,
+        most=most,
+        evidence=evidence,
+    )
 
 
 def check_same_potential(prices: PriceList, mine: dict[str, Any]) -> bool:

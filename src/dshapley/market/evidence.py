@@ -67,7 +67,7 @@ class TestRows:
         return TestRows(self.influence / math.sqrt(more), rows, seller)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Evidence:
     """Both sides' values of what was bought, and all that is known of their errors.
 

@@ -18,7 +18,7 @@ from dshapley.theory.bounds import shift_gap
 __all__ = ["Match", "match"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Match:
     """How far a buyer's distribution is from the seller's, and what that may do to values.
 
@@ -142,12 +142,12 @@ def match(
     noise, high = (max(seller.noise[parts][i], buyer.noise[parts][i]) * chance for i in (0, 1))
     error = float(along.std(ddof=1) / math.sqrt(len(along))) if len(along) > 1 else math.nan
     found = Match(
-        float(along.mean()) / unit,
-        error / unit,
-        noise,
-        high,
-        float(np.linalg.norm(seller.own_mean - buyer.own_mean)),
-        (seller.rows, buyer.rows),
+        distance=float(along.mean()) / unit,
+        stderr=error / unit,
+        noise=noise,
+        noise_high=high,
+        shift=float(np.linalg.norm(seller.own_mean - buyer.own_mean)),
+        rows=(seller.rows, buyer.rows),
     )
     return replace(found, gaps=tuple(_gaps(found, beta, m, prices)))
 

@@ -24,7 +24,7 @@ _UNSURE = 0.5
 """Beyond this share of the rate, its interval is no longer as a straight line says."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Prices:
     """Prices of all points at one size, and of them together."""
 
@@ -96,9 +96,9 @@ def prices_at(
         costs = (float(budget or 0),) * 3
     below = np.maximum(least - r * values, 0.0)
     return Prices(
-        price, low, high, rates, costs,
-        (*whole, whole[0] - half * whole[1], whole[0] + half * whole[1]),
-        int((below > 0).sum()), float(below.sum()),
+        price=price, low=low, high=high, rate=rates, price_total=costs,
+        value_total=(*whole, whole[0] - half * whole[1], whole[0] + half * whole[1]),
+        raised=int((below > 0).sum()), added=float(below.sum()),
     )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from dshapley.sampling.provenance import Identity
 __all__ = ["Splitting", "splitting"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Splitting:
     """What splitting does to each bundle. Made by `splitting`.
 
@@ -125,9 +125,16 @@ def splitting(
     rounding = np.finfo(np.float32).eps * (member @ np.abs(parts.values) + np.abs(whole.values))
     half = quantile * stderr + rounding
     found = Splitting(
-        whole.ids, member.sum(axis=1), whole.values, split, difference, stderr,
-        difference - half, difference + half, joint,
-    )  # fmt: skip
+        ids=whole.ids,
+        parts=member.sum(axis=1),
+        whole=whole.values,
+        split=split,
+        difference=difference,
+        stderr=stderr,
+        low=difference - half,
+        high=difference + half,
+        joint=joint,
+    )
     _warn(found)
     return found
 

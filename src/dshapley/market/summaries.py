@@ -39,7 +39,7 @@ _LARGEST = 1e50
 """Of the numbers in a summary, and of the least scale's inverse: so that no distance overflows."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Summary:
     """What is published of a table. Made by `summary`.
 
@@ -232,10 +232,19 @@ def summary(
     projected = np.sort(rows @ _directions(names, rows.shape[1], int(n_projections), seed), axis=0)
     parts = _n_parts(len(rows))
     return Summary(
-        columns, len(rows), mean, scale, classes, label, label_cost, seed,
-        _part_means(projected, parts), _noise(rows, names, int(n_projections), seed, parts),
-        scaled.mean(axis=0), coding,
-    )  # fmt: skip
+        columns=columns,
+        rows=len(rows),
+        mean=mean,
+        scale=scale,
+        classes=classes,
+        label=label,
+        label_cost=label_cost,
+        seed=seed,
+        means=_part_means(projected, parts),
+        noise=_noise(rows, names, int(n_projections), seed, parts),
+        own_mean=scaled.mean(axis=0),
+        coding=coding,
+    )
 
 
 def _numbers(points: Points) -> Floats:

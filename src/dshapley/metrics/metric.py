@@ -7,7 +7,7 @@ have many models scored at once. All metrics but R2 lie in [0, 1], and more is b
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
@@ -40,6 +40,7 @@ class Metric:
     name: str
     output: Output
     score: Callable[[Array, Array], Floats]
+    _: KW_ONLY
     task: Literal["classification", "regression", "any"] = "any"
     mean_of_rows: bool = False
     """Whether the score is a mean over the test rows, whatever their classes."""
@@ -127,14 +128,14 @@ def neg_mse(y: Array, predictions: Array) -> Floats:
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
-        Metric("accuracy", "label", accuracy, "classification", mean_of_rows=True),
-        Metric("balanced_accuracy", "label", balanced_accuracy, "classification"),
-        Metric("f1", "label", f1, "classification"),
-        Metric("roc_auc", "score", roc_auc, "classification"),
-        Metric("log_score", "probability", log_score, "classification", mean_of_rows=True),
-        Metric("brier", "probability", brier, "classification", mean_of_rows=True),
-        Metric("r2", "prediction", r2, "regression"),
-        Metric("neg_mse", "prediction", neg_mse, "regression"),
+        Metric("accuracy", "label", accuracy, task="classification", mean_of_rows=True),
+        Metric("balanced_accuracy", "label", balanced_accuracy, task="classification"),
+        Metric("f1", "label", f1, task="classification"),
+        Metric("roc_auc", "score", roc_auc, task="classification"),
+        Metric("log_score", "probability", log_score, task="classification", mean_of_rows=True),
+        Metric("brier", "probability", brier, task="classification", mean_of_rows=True),
+        Metric("r2", "prediction", r2, task="regression"),
+        Metric("neg_mse", "prediction", neg_mse, task="regression"),
     )
 }
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import cache
 from typing import Any
 
@@ -61,7 +61,7 @@ def chosen_metric(
     classes = np.unique(y) if classification else None
     if method == "decision_function" and classes is not None and len(classes) > 2:
         output = "decision" if hasattr(estimator, "predict_proba") else "score"
-    return Metric(name, output, ScorerScore(metric, name, method, classes))
+    return Metric(name, output, ScorerScore(metric, name, method, classes=classes))
 
 
 def is_scorer(metric: object) -> bool:
@@ -124,6 +124,7 @@ class ScorerScore:
     scorer: Any
     name: str
     method: str
+    _: KW_ONLY
     classes: Array | None
     """The test set's, sorted; None for regression."""
 

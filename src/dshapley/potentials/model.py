@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
@@ -41,6 +41,7 @@ class ModelPotential:
 
     learner: Learner
     test: Points
+    _: KW_ONLY
     metric: Metric
     classification: bool
     empty: float | None = None
@@ -232,7 +233,7 @@ def potential(
     if isinstance(chosen, Refit | Fast):
         chosen = replace(chosen, min_rows=min_rows)
     U = ModelPotential(
-        chosen, test, scored, classification, empty,
+        chosen, test, metric=scored, classification=classification, empty=empty,
         preprocess=preprocess if steps else None, fitted=fitted,
     )  # fmt: skip
     check_metric(U.metric, estimator, classification=classification)

@@ -43,7 +43,7 @@ def names(steps: list[Any]) -> str:
     return ", ".join(type(step).__name__ for step in steps)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Fitted:
     """Steps that were fitted once, on the rows and labels of a database."""
 
@@ -103,11 +103,11 @@ def fitted_once(steps: list[Any], database: Points) -> Fitted:
         ) from error
     X = _transformed(pipeline, database, name="database")
     return Fitted(
-        pipeline,
-        ", ".join(str(plain(step)) for step in steps),
-        Points(X, database.y, database.ids),
-        database.key,
-        database.source is not None,
+        steps=pipeline,
+        words=", ".join(str(plain(step)) for step in steps),
+        database=Points(X, database.y, database.ids),
+        key=database.key,
+        taken=database.source is not None,
     )
 
 

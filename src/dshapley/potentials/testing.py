@@ -127,7 +127,7 @@ def _compare(
             _compare(U, refit, S, z, where, tolerance)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Case:
     """Data to compare a learner with its refit on."""
 
@@ -145,7 +145,7 @@ def _cases(estimator: Any) -> Iterator[_Case]:
             y = _labels(X, classes, rng)
             n = len(X) // 3
             yield _Case(
-                f"{name} data, {classes} classes" if classes else f"{name} data",
+                name=f"{name} data, {classes} classes" if classes else f"{name} data",
                 database=Points(X[:n], y[:n]),
                 Z=Points(X[n : n + 4], y[n : n + 4]),
                 test=Points(X[n:], y[n:]),

@@ -16,7 +16,7 @@ __all__ = ["Plan", "plan"]
 _FEWEST = 20
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """What it takes until every value is known to within +-`within`."""
 
@@ -38,8 +38,8 @@ def plan(draws: Draws, within: float, *, confidence: float = 0.95) -> Plan:
     >>> import numpy as np
     >>> rng, one = np.random.default_rng(0), np.ones(1, int)
     >>> gains = rng.normal(size=(50, 1)).astype(np.float32)
-    >>> some = Draws(np.arange(50), np.ones(50, int), gains, np.ones(1), one, one,
-    ...              seconds=np.full(50, 0.5))
+    >>> some = Draws(t=np.arange(50), k=np.ones(50, int), marginals=gains, weights=np.ones(1),
+    ...              ids=one, rows=one, seconds=np.full(50, 0.5))
     >>> found = plan(some, within=0.1)
     >>> 500 < found.draws < 2000, found.seconds == 0.5 * found.draws
     (True, True)
@@ -57,4 +57,9 @@ def plan(draws: Draws, within: float, *, confidence: float = 0.95) -> Plan:
     needed = Precision(within, confidence).draws_needed(draws)
     # The median of blocks: the first draw of a process may have compiled for a minute.
     blocks = [part.mean() for part in np.array_split(draws.seconds, 10)]
-    return Plan(within, confidence, needed, needed * float(np.median(blocks)))
+    return Plan(
+        within=within,
+        confidence=confidence,
+        draws=needed,
+        seconds=needed * float(np.median(blocks)),
+    )

@@ -142,7 +142,7 @@ def labels_of_test(U: object) -> str | None:
     return names_digest(test.y)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Marginals:
     """The task of one draw."""
 
@@ -161,7 +161,7 @@ class _Marginals:
         of_fold = (
             {f: Controls.of(design.outside(f)) for f in folds} if design.control_variates else {}
         )
-        return cls(U, design, Z, of_fold)
+        return cls(U=U, design=design, Z=Z, controls=of_fold)
 
     @property
     def n_controls(self) -> int | None:

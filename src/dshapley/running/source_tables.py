@@ -64,10 +64,10 @@ def run_tables(folder: Path, about: About, *, source: Path | None = None) -> Run
         )
     base, test, points = found
     assert base is not None
-    return RunTables(folder, about, asked, base, test, points)
+    return RunTables(folder=folder, about=about, asked=asked, base=base, test=test, points=points)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RunTables:
     """The tables of a run: of its database, and of test rows and points where it had such."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -35,6 +35,7 @@ class CrossFitted:
     U: ModelPotential
     """With all of the database as its test set."""
     database: Points
+    _: KW_ONLY
     rows: NDArray[np.int64]
     """The fold of each row of the database."""
     parts: tuple[tuple[NDArray[np.intp], ...], ...]
@@ -152,7 +153,7 @@ def cross_fitted(
                     f"cross-fitting: fold {fold + 1} of {n}, {len(part)} rows: {error}; bring "
                     "test rows of your own (test=, --test)"
                 ) from None
-    return CrossFitted(U, database, rows, tuple(parts), Folds(n, of))
+    return CrossFitted(U, database, rows=rows, parts=tuple(parts), folds=Folds(n, of))
 
 
 def _parts(

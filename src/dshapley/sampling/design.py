@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -22,7 +22,7 @@ _GOLDEN = (np.sqrt(5.0) - 1) / 2
 _REFERENCE, _CHAIN = 1, 2
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Draw:
     """Draw t: a set S of k - 1 independent points of the database, and a seed for the learner."""
 
@@ -66,6 +66,7 @@ class Design:
 
     database: Points
     m: int
+    _: KW_ONLY
     weights: Any = "auto"
     seed: int = 0
     balanced: bool | None = None
@@ -103,7 +104,7 @@ class Design:
         k = 1 + min(int(np.searchsorted(self._cumulative, u, side="right")), self.m - 1)
         seed = int(rng.integers(2**31))
         fold = self.fold(t)
-        return Draw(t, k, self._sample(k - 1, fold, rng), seed, fold)
+        return Draw(t=t, k=k, S=self._sample(k - 1, fold, rng), seed=seed, fold=fold)
 
     def fold(self, t: int) -> int:
         """The fold that draw t tests on; `NO_FOLD` without cross-fitting."""

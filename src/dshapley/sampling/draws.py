@@ -59,7 +59,7 @@ class Folds:
         return Folds(self.n, self.of[chosen])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Draws:
     """The raw marginals of a run: row i holds U(S + z) - U(S) of draw t[i] for every z.
 
@@ -101,14 +101,14 @@ class Draws:
             n_sets = len(bands(len(weights)))
             empty = Anchor(np.empty(0), np.empty((0, n_sets)), np.empty((0, controls)))
         return Draws(
-            np.empty(0, np.int64),
-            np.empty(0, np.int64),
-            np.empty((0, len(Z)), np.float32),
-            weights,
-            np.asarray(Z.ids),
-            Z.sizes if isinstance(Z, Bundles) else np.ones(len(Z), dtype=np.int64),
-            about or About(),
-            np.empty(0),
+            t=np.empty(0, np.int64),
+            k=np.empty(0, np.int64),
+            marginals=np.empty((0, len(Z)), np.float32),
+            weights=weights,
+            ids=np.asarray(Z.ids),
+            rows=Z.sizes if isinstance(Z, Bundles) else np.ones(len(Z), dtype=np.int64),
+            about=about or About(),
+            seconds=np.empty(0),
             balanced=balanced,
             anchor=empty,
             folds=folds,

@@ -36,7 +36,7 @@ TRACKING = (0.5, 0.8)
 """How much of Algorithm 1's effect a tenth of its cost has to have, to track it."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Setting:
     """Tasks, and how well their values are found and judged."""
 
@@ -178,4 +178,4 @@ def smoke_tasks(*models: str) -> tuple[Task, ...]:
     """Small tasks on data that comes with the package and with scikit-learn."""
     sizes: dict[str, Any] = {"m": 30, "n_points": 64, "n_test": 100, "n_heldout": 100}
     data = ("adult_sample", "breast_cancer")
-    return tuple(Task(name, model, **sizes) for name in data for model in models)
+    return tuple(Task(data=name, model=model, **sizes) for name in data for model in models)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -35,6 +35,7 @@ class Sale:
     model: str
     m: int
     """Rows of each buyer, and rows on offer."""
+    _: KW_ONLY
     buyers: int
     draws: int
     """Of the seller's values."""
@@ -77,7 +78,7 @@ class Sale:
         """The seller's values, for data sets of m rows and of the 2 m of a buyer who has bought."""
         work.say(f"{self.data}, m = {self.m}: the seller's values")
         # The anchor, since the sum of all values counts here, and its error is what they share.
-        design = Design(self.seller, 2 * self.m, "auto", seed=0)
+        design = Design(self.seller, 2 * self.m, weights="auto", seed=0)
         store = work.runs("figure3 seller", repr(self))
         U = self.U(self.dataset.test)
         draws = run_draws(U, design, self.S, stop=self.draws, store=store, n_jobs=work.n_jobs)

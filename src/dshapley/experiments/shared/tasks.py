@@ -38,7 +38,7 @@ __all__ = [
 ALGORITHM_1, WEIGHTED, INTERPOLATION = "Algorithm 1", "weighted sampling", "interpolation"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Task:
     """A data set, a model, and sizes: of sets to value for, of points to value, of test sets."""
 
@@ -101,7 +101,7 @@ class Task:
 
     def draws(self, work: Work, n: int, *, seed: int, weights: Any = "uniform") -> Draws:
         """So many draws of the values."""
-        design = Design(self.dataset.database, self.m, weights, seed=seed)
+        design = Design(self.dataset.database, self.m, weights=weights, seed=seed)
         store = work.runs(self.name, seed, str(weights), repr(self))
         return run(self.U, design, self.Z, stop=n, store=store, n_jobs=work.n_jobs)
 

@@ -30,7 +30,7 @@ T = TypeVar("T")
 Verdict: TypeAlias = Literal["holds", "not shown", "fails"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Claim:
     """An inequality: by how much it holds, and the 95 % interval of that."""
 
@@ -50,7 +50,7 @@ class Claim:
         samples = np.asarray(samples, dtype=float)
         error = stats.sem(samples) * stats.t.ppf(0.975, len(samples) - 1)
         by = float(samples.mean())
-        return Claim(text, by, by - float(error), by + float(error))
+        return Claim(text=text, by=by, low=by - float(error), high=by + float(error))
 
     @property
     def verdict(self) -> Verdict:
@@ -60,7 +60,7 @@ class Claim:
         return "fails" if self.high < 0 else "not shown"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Work:
     """Where an experiment is done, and how large.
 
@@ -134,7 +134,7 @@ class Work:
     @staticmethod
     def of(scale: Scale | Work) -> Work:
         """Work at a scale; nothing is kept."""
-        return scale if isinstance(scale, Work) else Work(scale)
+        return scale if isinstance(scale, Work) else Work(scale=scale)
 
     def choose(self, settings: Mapping[Scale, T]) -> T:
         """The settings for this scale."""

@@ -37,7 +37,7 @@ class NearestCentroid:
 
     def outputs(self, S: Sample, Z: Sample, asked: Asked) -> Iterator[Array | Scored]:
         """Trained on S and on every S + z."""
-        case, c = Case(self.estimator, S, Z, asked), asked.n_classes
+        case, c = Case(estimator=self.estimator, S=S, Z=Z, asked=asked), asked.n_classes
         given = self.estimator.priors
         prior: Floats | None = None
         if isinstance(given, str):

@@ -69,7 +69,7 @@ class SingularValues:
 
     def outputs(self, S: Sample, Z: Sample, asked: Asked) -> Iterator[Array | Scored]:
         """Trained on S and on every S + z."""
-        case = Case(self.estimator, S, Z, asked)
+        case = Case(estimator=self.estimator, S=S, Z=Z, asked=asked)
         fits, priors = given_priors(self.estimator, asked)
         if not fits:
             return case.all_refitted()
@@ -161,7 +161,14 @@ class _Models:
         W, least = np.zeros(a.shape), np.zeros(len(y))
         for where in (beyond, ~beyond):
             if where.any():
-                step = _Step(n * L, V, v[where], rho[where], E[where], bool(beyond[where][0]))
+                step = _Step(
+                    Ln=n * L,
+                    V=V,
+                    v=v[where],
+                    rho=rho[where],
+                    E=E[where],
+                    beyond=bool(beyond[where][0]),
+                )
                 W[where] = step.within(a[where]) if self._flat else step.solved(a[where])
                 least[where] = step.least()
         if n + 1 > self.classes.n_classes:
@@ -218,7 +225,7 @@ def _collapsed(W: Floats, a: Floats, priors: Floats, rank: Array, tol: float) ->
     return bad | (last <= 1.05 * tol * spread[:, 0])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class _Step:
     """The z that lead beyond V1, or those that do not: P b / n' for each, see above."""
 

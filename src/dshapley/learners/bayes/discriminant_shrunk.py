@@ -31,7 +31,7 @@ class Shrunk:
 
     def outputs(self, S: Sample, Z: Sample, asked: Asked) -> Iterator[Array | Scored]:
         """Trained on S and on every S + z."""
-        case = Case(self.estimator, S, Z, asked)
+        case = Case(estimator=self.estimator, S=S, Z=Z, asked=asked)
         fits, priors = given_priors(self.estimator, asked)
         if not fits:
             return case.all_refitted()

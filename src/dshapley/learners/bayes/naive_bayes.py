@@ -44,7 +44,7 @@ class NaiveBayes:
 
     def outputs(self, S: Sample, Z: Sample, asked: Asked) -> Iterator[Array | Scored]:
         """Trained on S and on every S + z."""
-        case = Case(self.estimator, S, Z, asked)
+        case = Case(estimator=self.estimator, S=S, Z=Z, asked=asked)
         make = _gaussian if type(self.estimator).__name__ == "GaussianNB" else _counted
         models = make(self.estimator, S, asked)
         # Parameters of another length than the classes or features: scikit-learn says what is wrong
@@ -63,7 +63,12 @@ def _gaussian(estimator: Any, S: Sample, asked: Asked) -> Models | None:
             return None
     centre, T = kept.get(("squares", asked.query.test.key), lambda: _squares(asked.X))
     rows = Sample(S.X - centre, S.y, S.points)
-    return _Gaussian(Classes(rows, asked.n_classes, priors), centre, T, estimator.var_smoothing)
+    return _Gaussian(
+        classes=Classes(rows, asked.n_classes, priors),
+        centre=centre,
+        T=T,
+        smoothing=estimator.var_smoothing,
+    )
 
 
 def _squares(X: Floats) -> tuple[Floats, Floats]:
@@ -73,7 +78,7 @@ def _squares(X: Floats) -> tuple[Floats, Floats]:
     return centre, np.hstack([X**2, X, np.ones((len(X), 1))])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class _Gaussian:
     """Class c at x: log prior - sum over features of ((x - mean)^2 / v + log(2 pi v)) / 2.
 
@@ -197,10 +202,16 @@ def _counted(estimator: Any, S: Sample, asked: Asked) -> Models | None:
         return None
     bernoulli = type(estimator).__name__ == "BernoulliNB"
     threshold = estimator.binarize if bernoulli else None
-    return _Counted(Classes(S, c, prior), asked, alpha, threshold, bernoulli)
+    return _Counted(
+        classes=Classes(S, c, prior),
+        asked=asked,
+        alpha=alpha,
+        threshold=threshold,
+        bernoulli=bernoulli,
+    )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class _Counted:
     """Class c at x: log prior + sum over features of x log p, and for Bernoulli (1 - x) log(1 - p).
 

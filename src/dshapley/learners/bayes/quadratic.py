@@ -50,7 +50,7 @@ class Quadratic:
 
     def outputs(self, S: Sample, Z: Sample, asked: Asked) -> Iterator[Array | Scored]:
         """Trained on S and on every S + z."""
-        case = Case(self.estimator, S, Z, asked)
+        case = Case(estimator=self.estimator, S=S, Z=Z, asked=asked)
         priors = self.estimator.priors
         if priors is not None:
             priors = np.asarray(priors, dtype=np.float64)
@@ -64,7 +64,7 @@ class Quadratic:
             yield from case.settled(start, outputs, settled & sure)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class _Shape:
     """The scatter of one class of n rows, in its eigenvectors: L, and test rows x from the mean."""
 
@@ -89,7 +89,9 @@ class _Models:
         for c, mean in enumerate(self.classes.means):
             A = self.classes.within[S.y == c]
             L, V = np.linalg.eigh(A.T @ A)
-            shapes.append(_Shape(V, np.maximum(L, 0.0), mean, (X - mean) @ V, len(A)))
+            shapes.append(
+                _Shape(V=V, L=np.maximum(L, 0.0), mean=mean, rows=(X - mean) @ V, n=len(A))
+            )
         return shapes
 
     def _spectrum(self, L: Floats, trace: Floats, n: int) -> tuple[Floats, float]:

@@ -71,7 +71,7 @@ def _cutoff(estimator: Any) -> float:
     return float(np.finfo(np.float64).eps)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class _Fit:
     """The model of S, and what it takes to update it.
 
@@ -134,7 +134,14 @@ def _fitted(X: Floats, Y: Floats, weights: Floats | None, alpha: float, intercep
         root = np.sqrt(weights)[:, np.newaxis]
         X, Y = root * X, root * Y
     slopes, B, triangular = _solved(X, Y, alpha)
-    return _Fit(centre, slopes, level, B, triangular, 1.0 / total if intercept else 0.0)
+    return _Fit(
+        centre=centre,
+        slopes=slopes,
+        level=level,
+        B=B,
+        triangular=triangular,
+        inverse_weight=1.0 / total if intercept else 0.0,
+    )
 
 
 def _solved(X: Floats, Y: Floats, alpha: float) -> tuple[Floats, Floats, bool]:
@@ -227,10 +234,12 @@ class Penalised:
         flips = None
         if asked.kind == "label":
             flips = Flips(f[:, 0], T) if len(counts) == 2 else Flips.along(f, T)
-        return _Classifier(fit, weights, f, T, asked.kind == "label", flips)
+        return _Classifier(
+            fit=fit, weights=weights, f=f, T=T, label=asked.kind == "label", flips=flips
+        )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class _Classifier:
     """A model of S of one column for each class, or of one for two, asked about the test rows."""
 
@@ -423,7 +432,18 @@ class Unpenalised:
         singular, V = singular[:rank], V[:, :rank]
         slopes = V @ (y[:rank] / singular[:, np.newaxis])
         weight = 1.0 / len(S) if intercept else 0.0
-        return _Fit(centre, slopes, level, V / singular, False, weight), singular, certain
+        return (
+            _Fit(
+                centre=centre,
+                slopes=slopes,
+                level=level,
+                B=V / singular,
+                triangular=False,
+                inverse_weight=weight,
+            ),
+            singular,
+            certain,
+        )
 
     def _floor(self) -> float:
         """What share of the largest singular value is beyond doubt not dropped."""

@@ -30,7 +30,7 @@ from dshapley.learners.logistic.passes import (
 __all__ = ["Quadratic", "first_steps", "polished"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Quadratic:
     """S in the coordinates where its Hessian at w is the identity."""
 
@@ -49,7 +49,7 @@ class Quadratic:
         """The same in single precision."""
         parts = (self.X, self.p, self.D, self.gradient)
         X, p, D, gradient = (part.astype(np.float32) for part in parts)
-        return Quadratic(X, p, D, gradient, self.growth)
+        return Quadratic(X=X, p=p, D=D, gradient=gradient, growth=self.growth)
 
     @cached_property
     def rounding(self) -> float:

@@ -118,7 +118,7 @@ class Logistic:
             yield block
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class _Base:
     """The model of S, and the test rows as it sees them."""
 
@@ -225,7 +225,7 @@ def _base(X: Floats, y: Array, weights: Floats, T: Floats, fit_intercept: bool, 
     root = _inverse_root(H)
     gradient = root @ (penalty * w + X.T @ pulls)
     growth = float((np.diag(H) * np.diag(root) ** 2).max())
-    quadratic = Quadratic(_whitened(X, root), p, D, gradient, growth)
+    quadratic = Quadratic(X=_whitened(X, root), p=p, D=D, gradient=gradient, growth=growth)
     reach = float(np.maximum(widest, extremes) @ np.sqrt(np.einsum("ij,ij->j", root, root)))
     away = np.sqrt(gradient @ gradient) if whole else 0.0
     # Rounding errors of the gradient in the norm of H^-1: of f, of the penalty, and of the sum.
@@ -235,7 +235,18 @@ def _base(X: Floats, y: Array, weights: Floats, T: Floats, fit_intercept: bool, 
         + np.abs(pulls).sum() * quadratic.reach
     )
     check_sure(away + noise, reach, len(X))
-    return _Base(S, centre, w, root, quadratic, weights, test, T, kind, reach)
+    return _Base(
+        S=S,
+        centre=centre,
+        w=w,
+        root=root,
+        quadratic=quadratic,
+        weights=weights,
+        X=test,
+        T=T,
+        kind=kind,
+        reach=reach,
+    )
 
 
 def _framed(X: Floats, centre: Floats | None) -> tuple[Floats, Floats]:

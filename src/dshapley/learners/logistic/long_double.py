@@ -163,7 +163,9 @@ def _fit_from(asked: Precise, X: Floats, y: Array, near: _Model | None) -> _Mode
     if intercept:
         rows = np.column_stack([rows, np.ones(len(rows), _LONG)])
         penalty, test = np.append(penalty, _LONG(0.0)), np.column_stack([test, np.ones(len(test))])
-    problem = _Problem(rows, y, asked.weights[y].astype(_LONG), penalty, _contrasts(c))
+    problem = _Problem(
+        X=rows, y=y, C=asked.weights[y].astype(_LONG), penalty=penalty, contrasts=_contrasts(c)
+    )
     most = _STEPS if near is None else _STEPS_FROM_NEAR
     V = _optimum(problem, problem.contrasts.T @ start.astype(_LONG), test, most)
     W = (problem.contrasts @ V).astype(np.float64)
@@ -177,7 +179,7 @@ def _contrasts(c: int) -> Array:
     return np.asarray(linalg.helmert(c).T, dtype=_LONG)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class _Problem:
     """The loss of V (c - 1, p), where W = contrasts @ V; all but y is long double."""
 

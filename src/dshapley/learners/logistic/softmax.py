@@ -25,7 +25,7 @@ from dshapley.learners.logistic.softmax_solver import Curve, polished
 __all__ = ["Softmax"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Softmax:
     """The model of S, and the test rows as it sees them."""
 
@@ -62,9 +62,9 @@ class Softmax:
             penalty[0] = 0.0
             W[:, 0] = np.log(weights * np.bincount(y, minlength=c))
             W[:, 0] -= W[:, 0].mean()
-        problem = Problem(rows, np.eye(c)[y], weights[y], penalty)
+        problem = Problem(X=rows, Y=np.eye(c)[y], C=weights[y], penalty=penalty)
         W = optimum(problem, W)
-        problem = Problem(rows[:k], problem.Y[:k], problem.C[:k], penalty)
+        problem = Problem(X=rows[:k], Y=problem.Y[:k], C=problem.C[:k], penalty=penalty)
         rows, P = problem.X, problem.probabilities(W)
         misses = problem.misses(P)
         gradient = problem.pulled(W, misses)
@@ -94,7 +94,9 @@ class Softmax:
             reach += np.sqrt(2.0) * float(np.linalg.norm(np.abs(test - space.mean).max(axis=0)))
         P = np.ascontiguousarray(P.T)
         curve = Curve(scaled.X, P, scaled.C, scaled.penalty, gradient, M, spread)
-        return cls(S, space, W, curve, weights, test, kind, T, reach)
+        return cls(
+            S=S, space=space, W=W, curve=curve, weights=weights, X=test, kind=kind, T=T, reach=reach
+        )
 
     def alone(self) -> Array:
         """One row: the outputs of S itself."""

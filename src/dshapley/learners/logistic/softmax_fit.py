@@ -40,7 +40,7 @@ _LEADING = 320
 """Unknowns that are solved for exactly on the way to the optimum of S."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Space:
     """Coordinates for S: an intercept, then its principal components, the widest first."""
 
@@ -61,7 +61,8 @@ class Space:
         else:
             _, V = linalg.eigh((X - mean).T @ (X - mean), check_finite=False)
         V = np.ascontiguousarray(V[:, ::-1])
-        return cls(mean, V, fit_intercept, np.ones(fit_intercept + V.shape[1]))
+        scale = np.ones(fit_intercept + V.shape[1])
+        return cls(mean=mean, V=V, fit_intercept=fit_intercept, scale=scale)
 
     def rows(self, X: Floats) -> Floats:
         """X in these coordinates."""
@@ -77,7 +78,7 @@ class Space:
         return centred - centred @ self.V @ self.V.T
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Problem:
     """S, in some coordinates."""
 

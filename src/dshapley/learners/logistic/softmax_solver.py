@@ -141,7 +141,7 @@ class _Bounds(NamedTuple):
     wobble: float
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class _Work:
     """The z still at work: one row each in every array."""
 
@@ -193,7 +193,7 @@ class _Work:
         along_z = S.M(pulls)
         weight /= 1.0 + weight * np.einsum("nap,nap->n", along_z, pulls)
         return cls(
-            S, z=z, f=f, y=y, C=C, tolerance=tolerance, d=d, Md=Md, U=U, R=R, largest=largest,
+            S=S, z=z, f=f, y=y, C=C, tolerance=tolerance, d=d, Md=Md, U=U, R=R, largest=largest,
             cancelled=cancelled, along_z=along_z, weight_z=weight, solved=np.zeros_like(d),
             direction=np.zeros_like(d), M_direction=np.zeros_like(d), slopes=np.zeros(n),
             far=np.full(n, np.inf), done=np.zeros(n, np.bool_),
