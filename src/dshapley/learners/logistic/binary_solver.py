@@ -139,7 +139,7 @@ class _Bounds(NamedTuple):
     wobble: float
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class _Work:
     """The z still at work: one row each in every array."""
 
@@ -180,7 +180,7 @@ class _Work:
         R, largest = np.empty_like(U), np.empty(n)
         _remainders(U, S.p, S.D, S.constants, R, largest)
         return cls(
-            S, z=z.astype(dtype), f=f, y=y.astype(np.float64), C=C,
+            S=S, z=z.astype(dtype), f=f, y=y.astype(np.float64), C=C,
             h=np.einsum("ij,ij->i", z, z), tolerance=tolerance, d=step,
             v=np.einsum("ij,ij->i", z, d), U=U, R=R, largest=largest,
             P=np.zeros(z.shape, dtype), direction=np.zeros(z.shape, dtype),
