@@ -19,7 +19,7 @@ import dshapley as ds
 from benchmarks.setting import print_table
 from dshapley import market
 from dshapley.data.points import Floats
-from dshapley.market.agreement import Check
+from dshapley.market import Check
 
 TEST_ROWS = (20, 50, 100, 200, 500, 1000)
 SELLERS_TEST_ROWS = 1000

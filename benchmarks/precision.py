@@ -17,7 +17,7 @@ import argparse
 import itertools
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,8 @@ from sklearn.preprocessing import StandardScaler
 
 import dshapley as ds
 from benchmarks.setting import adult, print_table
-from dshapley.inference.valuation import completed
+from dshapley.inference.completed import completed
+from dshapley.inference.sampled import SampledValuation
 
 FIRST, LOOKS, LOOKS_FITTED = 30, 12, 6
 """The draws of the first look at a run's error, and how many looks there are: fewer where each
@@ -91,7 +92,7 @@ def cases(folder: Path | None) -> Iterator[Case]:
         yield Case("Adult", database, test, Z, 1000, 50, 15_000, 5)
 
 
-def truth(case: Case, out: Path) -> ds.Valuation:
+def truth(case: Case, out: Path) -> SampledValuation:
     """The values of a long run."""
     store = out / ".long runs" / case.name
     design = ds.Design(case.database, case.m, seed=10**6)
@@ -99,7 +100,7 @@ def truth(case: Case, out: Path) -> ds.Valuation:
     return ds.estimate(draws)
 
 
-def errors(case: Case, way: Way, seed: int, exact: ds.Valuation) -> pd.DataFrame:
+def errors(case: Case, way: Way, seed: int, exact: ds.Valuation, disorder: float) -> pd.DataFrame:
     """Of one run, at some points of it: seconds, root-mean-square error, rank correlation."""
     chosen = np.ones(len(case.Z), dtype=bool)
     if way.p < 1:
@@ -115,9 +116,8 @@ def errors(case: Case, way: Way, seed: int, exact: ds.Valuation) -> pd.DataFrame
     exactly = [n for n in BY_DRAWS if n <= len(draws) and way.p == 1]
     for n in np.unique(np.concatenate([spread, exactly]).astype(int)):
         started = time.perf_counter()
-        found = ds.estimate(draws.first(int(n)), points=Z)
-        if way.p < 1:
-            found = completed(found, case.Z, chosen)
+        measured = ds.estimate(draws.first(int(n)), points=Z)
+        found = measured if way.p == 1 else completed(measured, case.Z, chosen)
         fitting = time.perf_counter() - started
         gap = found.values - exact.values
         rows.append(
@@ -128,7 +128,7 @@ def errors(case: Case, way: Way, seed: int, exact: ds.Valuation) -> pd.DataFrame
                 "seconds": float(draws.seconds[:n].sum()) + fitting,
                 # The long run has an error of its own, and it is not ours.
                 "mse": float((gap**2 - exact.stderr**2).mean()),
-                "mse_order": float(gap.var() - exact.disorder),
+                "mse_order": float(gap.var() - disorder),
                 "stated": float((found.stderr**2).mean()),
                 "spearman": float(spearmanr(found.values, exact.values).statistic),
             }
@@ -271,15 +271,15 @@ def main() -> None:
     curves = {}
     for case in cases(options.folder):
         exact = truth(case, options.out)
-        slim = replace(exact, terms=None)
-        jobs = [joblib.delayed(errors)(case, w, s, slim) for s in range(case.seeds) for w in WAYS]
+        slim = exact.without_draws(), exact.disorder
+        jobs = [joblib.delayed(errors)(case, w, s, *slim) for s in range(case.seeds) for w in WAYS]
         rows = pd.concat(joblib.Parallel(n_jobs=options.jobs)(jobs), ignore_index=True)
         curves[case.name] = averaged(rows)
         curves[case.name].to_csv(
             options.out / f"{case.name.replace(' ', '_')}.csv", index=False, float_format="%.4g"
         )
         by_draws(case, rows)
-        table(case, curves[case.name], slim)
+        table(case, curves[case.name], exact)
         predictions(case, exact)
         beyond(case, exact)
     plot(curves, options.out / "precision.png")

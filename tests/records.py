@@ -6,8 +6,8 @@
 import numpy as np
 
 import dshapley as ds
-from dshapley.inference.estimation import CHAIN_EVERY
-from dshapley.sampling.controls import Controls
+from dshapley.inference.estimation import NESTED_EVERY
+from dshapley.sampling.controls import LabelControls
 from dshapley.sampling.draws import Folds
 from dshapley.sampling.sizes import bands
 
@@ -61,7 +61,7 @@ class MeanGame:
         before = np.where(n == 0, 0.0, self.U.R2 - self.U.R2 / np.maximum(n, 1))
         return (after - before).mean(axis=0)
 
-    def controls(self, index, n):
+    def label_controls(self, index, n):
         return np.empty((len(n), 0))  # there are no labels
 
     def gains(self, index, n):
@@ -98,7 +98,7 @@ class KnnGame:
         self.right = database.y == test.y[:, np.newaxis]
         self.rightly = self.Z.y == test.y[:, np.newaxis]
         # Labels are 0 and 1, so that the controls hang on |S| and the number of ones alone.
-        controls = Controls.of(database)
+        controls = LabelControls.of(database)
         self.by_ones = np.array(
             [[controls((np.arange(n) < ones).astype(int)) for ones in range(m)] for n in range(m)]
         )
@@ -107,7 +107,7 @@ class KnnGame:
         options = {"test": self.test, "points": self.Z, "n_neighbors": self.K}
         return ds.knn_values(self.database, **options, m=m).values
 
-    def controls(self, index, n):
+    def label_controls(self, index, n):
         inside = np.arange(index.shape[1]) < n[:, np.newaxis]
         return self.by_ones[n, (self.database.y[index] * inside).sum(axis=1)]
 
@@ -140,33 +140,33 @@ class KnnGame:
         return ((self.test.X[:, np.newaxis] - points.X) ** 2).sum(axis=2)
 
 
-def columns(game, t, k, index, chains=None, R=None):
+def columns(game, t, k, index, nested=None, R=None):
     """What a run keeps of draws t whose S is the first k - 1 places of their rows of `index`."""
     found = {"t": t, "k": k, "marginals": game.gains(index, k - 1).astype(np.float32)}
-    if chains is None:
+    if nested is None:
         return found
-    some, sizes = t % CHAIN_EVERY == 0, bands(game.m) - 1
-    chain = np.full((len(t), len(sizes)), np.nan)
-    here = chains[some]
-    chain[some] = np.stack([game.worth(here, np.full(len(here), n)) for n in sizes], axis=1)
+    some, sizes = t % NESTED_EVERY == 0, bands(game.m) - 1
+    nested_U = np.full((len(t), len(sizes)), np.nan)
+    here = nested[some]
+    nested_U[some] = np.stack([game.worth(here, np.full(len(here), n)) for n in sizes], axis=1)
     return {
         **found,
         "reference": game.reference(index, k - 1, R),
-        "chain": chain,
-        "controls": game.controls(index, k - 1),
+        "nested": nested_U,
+        "label_controls": game.label_controls(index, k - 1),
     }
 
 
-def record(game, rng, n, weights="1/k", *, balanced=False, anchor=False):
+def record(game, rng, n, weights="1/k", *, balanced=False, control_variates=False):
     """A record of n draws, each of a second, with sets from `rng`."""
     m, M, t = game.m, len(game.X), np.arange(n)
     w = ds.sizes.as_weights(weights, m)
-    n_controls = len(Controls.of(game.database)) if anchor else None
-    run = ds.Draws.none(game.Z, weights=w, balanced=balanced, controls=n_controls)
+    n_label_controls = len(LabelControls.of(game.database)) if control_variates else None
+    run = ds.Draws.none(game.Z, weights=w, balanced=balanced, n_label_controls=n_label_controls)
     u = (rng.random() + t * GOLDEN) % 1.0 if balanced else rng.random(n)
     k, index = quantiles(u, w), rng.integers(M, size=(n, m - 1))
     extra = (rng.integers(M, size=(n, size)) for size in (m, REFERENCES))
-    found = columns(game, t, k, index, *(extra if anchor else ()))
+    found = columns(game, t, k, index, *(extra if control_variates else ()))
     return run.of({**found, "seconds": np.ones(n)})
 
 
@@ -190,19 +190,21 @@ class CrossGame:
         return np.nanmean(of_folds, axis=0)
 
 
-def crossed(game, rng, n, weights="auto", *, balanced=True, anchor=True):
+def crossed(game, rng, n, weights="auto", *, balanced=True, control_variates=True):
     """A cross-fitted record of n draws, of `CrossGame`."""
     m, t = game.m, np.arange(n)
     w = ds.sizes.as_weights(weights, m)
-    n_controls = len(Controls.of(game.Z)) if anchor else None
-    run = ds.Draws.none(game.Z, weights=w, balanced=balanced, controls=n_controls, folds=game.folds)
+    n_label_controls = len(LabelControls.of(game.Z)) if control_variates else None
+    run = ds.Draws.none(
+        game.Z, weights=w, balanced=balanced, n_label_controls=n_label_controls, folds=game.folds
+    )
     u = (rng.random() + t * GOLDEN) % 1.0 if balanced else rng.random(n)
     k, tested = quantiles(u, w), game.folds.of_draws(t)
     found = {"seconds": np.ones(n)}
     for fold, part in enumerate(game.games):
         here, M = np.flatnonzero(tested == fold), len(part.X)
         index = rng.integers(M, size=(len(here), m - 1))
-        extra = [rng.integers(M, size=(len(here), m)), None] if anchor else []
+        extra = [rng.integers(M, size=(len(here), m)), None] if control_variates else []
         for name, column in columns(part, t[here], k[here], index, *extra).items():
             whole = column
             if name == "marginals":

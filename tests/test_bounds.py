@@ -496,26 +496,26 @@ def test_more_rows_than_the_limit_are_drawn_and_it_says_so():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"eps": 0.0}, r"eps = 0\.0: the error to allow is a number above 0"),
+        ({"eps": 0.0}, r"eps = 0\.0: give the error to allow, a number above 0"),
         ({"eps": -1}, "eps = -1"),
         ({"eps": math.nan}, "eps = nan"),
         ({"eps": math.inf}, "eps = inf"),
-        ({"eps": 1e-300}, "more draws than can be counted"),
-        ({"delta": 0.0}, r"delta = 0\.0: a probability of failure is between 0 and 1"),
+        ({"eps": 1e-300}, "too many draws to count"),
+        ({"delta": 0.0}, r"delta = 0\.0: give a probability of failure between 0 and 1"),
         ({"delta": 1.0}, r"delta = 1\.0"),
         ({"delta": math.nan}, "delta = nan"),
-        ({"n_points": 0}, "n_points = 0: it must be a whole number, 1 or more"),
+        ({"n_points": 0}, "n_points = 0: give a whole number of at least 1"),
         ({"n_points": 2.5}, r"n_points = 2\.5"),
         ({"beta": [1.0] * 19}, r"beta must hold one number for each size 1\.\.20, not \(19,\)"),
-        ({"beta": lambda k: 1 - k}, r"beta\(2\) is -1\.0: it must be finite, and 0 or more"),
+        ({"beta": lambda k: 1 - k}, r"beta\(2\) is -1\.0: give a finite number of at least 0"),
         ({"beta": lambda k: math.nan}, r"beta\(1\) is nan"),
         ({"beta": [1.0] * 19 + [math.inf]}, r"beta\(20\) is inf"),
         ({"beta": lambda k: "much"}, r"beta must give a number for each size 1\.\.20"),
         ({"weights": np.full(20, 0.1)}, "weights sum to 2, not 1"),
         ({"weights": np.append(W[:-1] / W[:-1].sum(), 0)}, "size k = 20 is 0"),
         ({"weights": W[np.newaxis]}, r"not \(1, 20\)"),
-        ({"weights": "1/k"}, "'1/k' do not say for which data set size: give m"),
-        ({"weights": "1/k", "beta": 1.0}, "'1/k' do not say for which data set size: give m"),
+        ({"weights": "1/k"}, "'1/k' do not tell the data set size: give m"),
+        ({"weights": "1/k", "beta": 1.0}, "'1/k' do not tell the data set size: give m"),
         ({"weights": "k/1", "m": 20}, "unknown weights"),
         ({"m": 19}, r"one number for each size 1\.\.19"),
     ],
@@ -529,9 +529,9 @@ def test_a_plan_that_cannot_be_is_named(change, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"cost": lambda k: -k}, r"cost\(1\) is -1\.0: it must be finite, and 0 or more"),
+        ({"cost": lambda k: -k}, r"cost\(1\) is -1\.0: give a finite number of at least 0"),
         ({"cost": [1.0]}, r"cost must hold one number for each size 1\.\.20"),
-        ({"cost": 1.0, "p": 0.0}, r"p = 0\.0: the share of the points"),
+        ({"cost": 1.0, "p": 0.0}, r"p = 0\.0: give a share of the points"),
         ({"cost": 1.0, "p": 1.1}, r"p = 1\.1"),
     ],
 )
@@ -542,24 +542,22 @@ def test_a_time_that_cannot_be_is_named(change, message):
 
 def test_gaps_need_distances_sizes_and_a_beta_that_falls():
     for gap in (point_gap, shift_gap):
-        with pytest.raises(InputError, match=r"distance: -1\.0 is not a distance; give 0 or more"):
+        with pytest.raises(InputError, match=r"distance: -1\.0 is not a distance: give a number"):
             gap(inverse, 3, [1.0, -1.0])
         with pytest.raises(InputError, match="distance: nan"):
             gap(inverse, 3, math.nan)
         with pytest.raises(InputError, match="m = 0: the data set size"):
             gap(inverse, 0, 1.0)
-    with pytest.raises(
-        InputError, match=r"beta\(3\) = 0\.4 is more than beta\(2\) = 0\.3: .*never"
-    ):
+    with pytest.raises(InputError, match=r"beta\(3\) = 0\.4 is above beta\(2\) = 0\.3: .*never"):
         shift_gap([0.5, 0.3, 0.4], 3, 1.0)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"lipschitz": 0}, "lipschitz = 0: the largest slope"),
-        ({"norm": -1}, "norm = -1: the mean norm"),
-        ({"penalty": 0}, "penalty = 0: the strength"),
+        ({"lipschitz": 0}, "lipschitz = 0: give the largest slope"),
+        ({"norm": -1}, "norm = -1: give the mean norm"),
+        ({"penalty": 0}, "penalty = 0: give the strength"),
         ({"norm": 2}, r"max_norm = 1\.0 cannot be .*norm = 2: give the square root"),
         ({"max_norm": math.inf}, "max_norm = inf"),
         ({"smoothness": math.inf}, "smoothness = inf: .*leave it out for a loss with kinks"),
@@ -577,7 +575,7 @@ TABLE = ds.Points(np.arange(6.0).reshape(3, 2), [0, 1, 1])
 @pytest.mark.parametrize(
     ("other", "options", "message"),
     [
-        (ds.Points(np.zeros((3, 3)), [0, 1, 1]), {}, "a has 2 columns and b has 3"),
+        (ds.Points(np.zeros((3, 3)), [0, 1, 1]), {}, "the 2 columns of a and the 3 of b"),
         (
             ds.Points(pd.DataFrame(np.zeros((3, 2)), columns=["x", "1"]), [0, 1, 1]),
             {},
@@ -589,26 +587,26 @@ TABLE = ds.Points(np.arange(6.0).reshape(3, 2), [0, 1, 1])
             "reorder b",
         ),
         (ds.Points(TABLE.X), {}, "a has labels and b has none: give y for both, or label_cost=0"),
-        (ds.Points(TABLE.X, ["u", "v", "v"]), {}, "whole numbers and y of b text: .* in one kind"),
+        (ds.Points(TABLE.X, ["u", "v", "v"]), {}, "whole numbers and y of b text: .* same kind"),
         (ds.Points(TABLE.X, [0.5, 1.0, 2.0]), {}, "y of b floating point numbers"),
         (
             ds.Points(pd.DataFrame({"0": [1, 2], "1": ["x", "y"]}), [0, 1]),
             {},
-            "b: column '1' holds no numbers: leave it out, or encode it",
+            "b: column '1' is not numeric: leave it out, or encode it",
         ),
-        (ds.Points(np.array([["p", "q"]]), [0]), {}, "b: column '0' holds no numbers"),
+        (ds.Points(np.array([["p", "q"]]), [0]), {}, "b: column '0' is not numeric"),
         (
             ds.Points([[0.0, 1.0], [2.0, math.nan]], [0, 1]),
             {},
             "b: column '1' is missing or infinite in row 1: fill it in",
         ),
         (TABLE.take([]), {}, "b: there are no rows"),
-        (TABLE, {"label_cost": -1.0}, r"label_cost = -1\.0: a distance is 0 or more"),
+        (TABLE, {"label_cost": -1.0}, r"label_cost = -1\.0: give a distance of at least 0"),
         (TABLE, {"label_cost": math.nan}, "label_cost = nan"),
         (TABLE, {"scale": "minmax"}, "unknown scale 'minmax': use 'std', or a number"),
         (TABLE, {"scale": [1.0]}, "a number above 0 for each of the 2 columns"),
         (TABLE, {"scale": [1.0, 0.0]}, "a number above 0 for each of the 2 columns"),
-        (TABLE, {"max_rows": 0}, "max_rows = 0: it must be a whole number, 1 or more"),
+        (TABLE, {"max_rows": 0}, "max_rows = 0: give a whole number of at least 1"),
         (ds.Points(TABLE.X * 1e300, TABLE.y), {"scale": [1e-100] * 2}, "too large .*give a scale"),
     ],
 )

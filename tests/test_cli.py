@@ -68,7 +68,7 @@ def test_the_same_command_goes_on(tmp_path, adult):
     assert again.exit_code == 0
     assert (out / "values.csv").read_bytes() == (straight / "values.csv").read_bytes()
     fewer = value(adult, "--draws", 5, "--out", out)
-    assert "holds 25 draws; these values are of the first 5, as asked" in fewer.stderr
+    assert "holds 25 draws, but this call stops after 5" in fewer.stderr
     assert len(ds.load_run(out)) == 25
     changed = value(adult, "--draws", 25, "--out", out, "--seed", 1)
     assert changed.exit_code == 2

@@ -1,4 +1,4 @@
-"""Controls: mean 0 and variance 1 over sets, by complete enumeration and by sampling."""
+"""Label controls have mean 0 and variance 1 over sets: by complete enumeration and by sampling."""
 
 import itertools
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dshapley as ds
-from dshapley.sampling.controls import Controls
+from dshapley.sampling.controls import LabelControls
 
 LABELS = {
     "two classes": np.array(["a", "a", "a", "b"]),
@@ -17,7 +17,7 @@ LABELS = {
 
 
 def of(y):
-    return Controls.of(ds.Points(np.zeros((len(y), 1)), y))
+    return LabelControls.of(ds.Points(np.zeros((len(y), 1)), y))
 
 
 @pytest.mark.parametrize("n", [1, 2, 5])
@@ -45,7 +45,7 @@ def test_what_is_rare_is_left_alone():
 
 def test_the_empty_set_and_no_labels():
     assert of(LABELS["three classes"])(np.empty(0, int)).tolist() == [0.0] * 6
-    unlabelled = Controls.of(ds.Points(np.zeros((3, 1))))
+    unlabelled = LabelControls.of(ds.Points(np.zeros((3, 1))))
     assert unlabelled(None).shape == (0,)
     assert len(of(np.array([1, 1, 1]))) == 0
 

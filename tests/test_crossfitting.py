@@ -13,13 +13,13 @@ import dshapley as ds
 from conftest import labelled
 from dshapley.data.folds import in_folds
 from dshapley.errors import InputError
-from dshapley.inference.estimation import CHAIN_EVERY
+from dshapley.inference.estimation import NESTED_EVERY
 from dshapley.sampling.crossfitting import CrossFitted, cross_fitted
 from dshapley.sampling.draws import NO_FOLD, Folds
 from records import REFERENCES, CrossGame, columns, crossed
 from test_neighbours import soft_knn
 
-DEFAULT = {"weights": "auto", "balanced": True, "anchor": True}
+DEFAULT = {"weights": "auto", "balanced": True, "control_variates": True}
 
 
 @dataclass
@@ -76,7 +76,7 @@ def test_a_draw_trains_and_values_outside_the_fold_it_tests_on():
 
 
 def test_a_simulated_record_is_that_of_a_run():
-    """Anchor and all: the simulations below speak of real runs."""
+    """With control variates: the simulations below speak of real runs."""
     game = known(40)
     database = game.Z
     cross = cross_fitted(SoftNeighbours(database), database, seed=0)
@@ -91,7 +91,7 @@ def test_a_simulated_record_is_that_of_a_run():
         def places(S, place=place):
             return np.array([[place[i] for i in S.ids.tolist()] + [0] * (16 - len(S))])
 
-        some = design.chain(t) if t % CHAIN_EVERY == 0 else design.database.take([])
+        some = design.nested(t) if t % NESTED_EVERY == 0 else design.database.take([])
         R = design.reference(t, REFERENCES).ids
         found = columns(
             fold,
@@ -104,9 +104,13 @@ def test_a_simulated_record_is_that_of_a_run():
         outside = game.outside[t % 5]
         np.testing.assert_allclose(run.marginals[t, outside], found["marginals"][0], atol=2e-7)
         if len(some):
-            np.testing.assert_allclose(run.anchor.chain[t], found["chain"][0], atol=1e-12)
-        controls = found["controls"][0]
-        np.testing.assert_allclose(run.anchor.controls[t][: len(controls)], controls)
+            np.testing.assert_allclose(
+                run.control_variates.nested[t], found["nested"][0], atol=1e-12
+            )
+        controls = found["label_controls"][0]
+        np.testing.assert_allclose(
+            run.control_variates.label_controls[t][: len(controls)], controls
+        )
 
 
 @pytest.mark.slow
@@ -114,7 +118,7 @@ def test_values_are_the_means_over_the_folds_a_row_is_not_in():
     """By complete knowledge: the mean of 300 short runs is within its own error."""
     game, rng = known(), np.random.default_rng(0)
     truth = game.values(16)
-    for how in (DEFAULT, {"weights": "1/k", "balanced": False, "anchor": False}):
+    for how in (DEFAULT, {"weights": "1/k", "balanced": False, "control_variates": False}):
         errors = np.array(
             [ds.estimate(crossed(game, rng, 60, **how)).values - truth for _ in range(300)]
         )
@@ -129,7 +133,7 @@ def test_values_are_the_means_over_the_folds_a_row_is_not_in():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "how",
-    [DEFAULT, {"weights": "1/k", "balanced": False, "anchor": False}],
+    [DEFAULT, {"weights": "1/k", "balanced": False, "control_variates": False}],
     ids=["default", "1/k"],
 )
 def test_errors_of_the_draws_hold_wherever_a_run_is_interrupted(how):
@@ -352,8 +356,8 @@ def test_a_share_is_set_aside_and_gets_no_value():
         ("folds", "test = 'folds': give 'cross', a share of the rows, or a pair"),
         (None, "test = None: give 'cross', a share"),
         (True, "test = True: give 'cross', a share"),
-        (0.0, "test size 0.0: give the share of rows to test on"),
-        (1, "test size 1.0: give the share of rows to test on"),
+        (0.0, "test size 0.0: give a share of the rows between 0 and 1"),
+        (1, "test size 1.0: give a share of the rows between 0 and 1"),
     ],
 )
 def test_what_test_may_be(test, says):
@@ -369,7 +373,7 @@ def test_too_few_rows_or_bundles():
 def test_bad_seeds_are_refused_before_rows_are_divided():
     for test in ("cross", 0.2):
         for seed in (-1, 1.5, "a"):
-            with pytest.raises(InputError, match="a seed is a whole number"):
+            with pytest.raises(InputError, match="seed = "):
                 ds.value(labelled(30), model=GaussianNB(), test=test, m=5, stop=4, seed=seed)
 
 
@@ -421,10 +425,10 @@ def test_a_share_measured_and_the_rest_predicted():
         database, model=LogisticRegression(), m=10, stop=100, sampling=ds.Sampling(share=0.4)
     )
     assert len(found) == 200
-    assert abs(found.filled.predicted.sum() - 120) <= 3 * np.sqrt(200 * 0.4 * 0.6)
+    assert abs(found.predicted.sum() - 120) <= 3 * np.sqrt(200 * 0.4 * 0.6)
     assert np.isfinite(found.values).all()
-    assert found.of_draws.stderr[~found.filled.predicted].mean() <= (
-        found.stderr[~found.filled.predicted].mean() + 1e-12
+    assert found.of_draws.stderr[~found.predicted].mean() <= (
+        found.stderr[~found.predicted].mean() + 1e-12
     )
 
 
@@ -460,10 +464,10 @@ def test_only_one_of_potential_and_design_is_refused():
     database = labelled(40)
     cross = cross_fitted(SoftNeighbours(database), database)
     assert isinstance(cross, CrossFitted)
-    with pytest.raises(InputError, match="cross-fitting takes both"):
+    with pytest.raises(InputError, match="cross-fitting needs both"):
         ds.run(cross, ds.Design(database, 9), database, stop=3)
     design = ds.Design(database, 9, folds=cross.rows)
-    with pytest.raises(InputError, match="cross-fitting takes both"):
+    with pytest.raises(InputError, match="cross-fitting needs both"):
         ds.run(SoftNeighbours(database), design, database, stop=3)
 
 
@@ -503,7 +507,7 @@ def test_bundles_with_a_row_in_common_are_in_one_fold():
 
 @pytest.mark.parametrize(("n", "folds"), [(3, 3), (4, 3), (5, 5), (9, 5)])
 def test_few_bundles_make_three_folds(n, folds):
-    """Not four: chains of the anchor come every 32 draws, and would all test on one fold."""
+    """Not four: draws with nested sets come every 32 draws, and would all test on one fold."""
     database = labelled(n * 6)
     Z = ds.Bundles(database, np.arange(n * 6) // 6)
     assert cross_fitted(SoftNeighbours(database), Z).folds.n == folds
@@ -514,7 +518,7 @@ def test_folds_that_move_values_apart_are_errors_of_their_difference():
     game, rng = known(), np.random.default_rng(0)
     found = ds.estimate(crossed(game, rng, 800, **DEFAULT))
     assert len(found.influence()) == len(found.terms.groups) + 5
-    moved = found.of_folds
+    moved = found.fold_influence
     y = game.Z.y
     common = np.corrcoef(moved[:, y == 0].mean(axis=1), moved[:, y == 1].mean(axis=1))[0, 1]
     assert common < -0.9
@@ -550,15 +554,16 @@ def test_values_made_of_others_keep_the_spread_between_folds():
     found = ds.value(database, model=LogisticRegression(), m=20, stop=400)
     beyond = found.stderr**2 - found.of_draws.stderr**2
     further = ds.profile.extrapolate(found, m=30)
-    np.testing.assert_allclose(further.stderr**2 - further.of_draws.stderr**2, beyond)
-    np.testing.assert_array_equal(further.of_draws.values, further.values)
-    assert further.widened > 1
+    of_draws = ds.profile.extrapolate(found.of_draws, m=30)
+    np.testing.assert_array_equal(of_draws.values, further.values)
+    np.testing.assert_allclose(further.stderr**2 - of_draws.stderr**2, beyond)
+    assert beyond.mean() > 0.1 * (further.stderr**2).mean()
     shrunk = found.shrunk()
     assert shrunk.of_draws is shrunk
 
 
 def test_too_few_draws_are_refused_before_anything_is_kept(tmp_path):
-    with pytest.raises(InputError, match="draws = 1: cross-fitting takes at least 2 draws"):
+    with pytest.raises(InputError, match="draws = 1: cross-fitting needs at least 2 draws"):
         ds.value(labelled(30), model=GaussianNB(), m=5, stop=1, store=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

@@ -127,15 +127,15 @@ def test_a_failing_potential_is_named():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"values": [1.0]}, "40 points, but values of shape"),
+        ({"values": [1.0]}, "for 40 points: give one number"),
         ({"values": [np.nan, *WORTH[1:]]}, "value of point 0 is nan"),
-        ({"first": "best"}, "'highest' or of 'lowest'"),
+        ({"first": "best"}, "use 'highest' or 'lowest'"),
         ({"fractions": [0.5, 1.5]}, "numbers from 0 to 1"),
         ({"fractions": []}, "numbers from 0 to 1"),
         ({"values": [np.inf, *WORTH[1:]]}, "value of point 0 is inf"),
         ({"values": ["a"] * 40}, "a number for each point"),
-        ({"repeats": -1}, "0 or more"),
-        ({"seed": -1}, "0 or more"),
+        ({"repeats": -1}, "at least 0"),
+        ({"seed": -1}, "at least 0"),
     ],
 )
 def test_errors_are_for_people(change, message):
@@ -153,7 +153,7 @@ def test_values_of_other_points_are_refused():
     B = labelled(30)
     U = ds.potential(LogisticRegression(), test=labelled(20, seed=1))
     valuation = ds.estimate(ds.run(U, ds.Design(B, 10), B, stop=5))
-    with pytest.raises(ds.InputError, match="other points"):
+    with pytest.raises(ds.InputError, match="not those of the points"):
         removal(U, B.take(np.arange(30)[::-1]), valuation)
 
 

@@ -83,7 +83,7 @@ def test_subsets_of_some_points_resume(tmp_path, U, offered):
     data_shapley.sampled(U, offered, draws=4, **store)
     again = data_shapley.sampled(U, offered, draws=9, n_jobs=2, **store)
     assert again.values.tobytes() == ds.estimate(every).values.tobytes()
-    with pytest.raises(ds.InputError, match="a mask for"):
+    with pytest.raises(ds.InputError, match="give a mask of 6"):
         subsets.sampled_draws(U, offered, of=some[:2])
 
 

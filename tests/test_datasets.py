@@ -129,7 +129,7 @@ def test_what_is_left_is_held_out_and_may_be_nothing(adult):
     ("options", "message"),
     [
         ({"n_database": 41}, "adult has 60 rows: too few for a database of 41, a test set of 20"),
-        ({"n_heldout": 11}, "and 11 held out"),
+        ({"n_heldout": 11}, "and 11 held-out rows"),
         ({"n_test": 0}, "n_test = 0: give a whole number of rows, 1 or more"),
         ({"n_heldout": -1}, "n_heldout = -1: give a whole number of rows, 0 or more"),
         ({"n_database": 2.5}, "n_database = 2.5"),
@@ -267,7 +267,7 @@ def test_images_keep_their_division(monkeypatch, tmp_path):
     assert np.array_equal(data.test.y, parts["y"][data.test.ids])
     with pytest.raises(InputError, match="20 rows for the database and 10 for testing"):
         datasets.load("cifar10_resnet50", n_database=21, n_test=4)
-    with pytest.raises(InputError, match="nothing to encode"):
+    with pytest.raises(InputError, match="need no encoding"):
         datasets.load("cifar10_resnet50", encode="codes")
     with pytest.raises(InputError, match="is not a table"):
         datasets.table("cifar10_resnet50")

@@ -64,14 +64,14 @@ def test_reference_and_chain_are_points_of_their_own(balanced):
         labelled(1000), 40, weights="uniform", seed=4, balanced=balanced, control_variates=True
     )
     for t in (0, 5, 16):
-        S, R, chain = design.draw(t).S.ids, design.reference(t, 20).ids, design.chain(t).ids
-        assert (len(R), len(chain)) == (20, 40)
+        S, R, nested = design.draw(t).S.ids, design.reference(t, 20).ids, design.nested(t).ids
+        assert (len(R), len(nested)) == (20, 40)
         assert R.tolist() == design.reference(t, 20).ids.tolist()
-        assert chain.tolist() == design.chain(t).ids.tolist()
-        assert R.tolist() != chain[:20].tolist()
+        assert nested.tolist() == design.nested(t).ids.tolist()
+        assert R.tolist() != nested[:20].tolist()
         assert S[:20].tolist() != R[: len(S)].tolist()
-        assert S.tolist() != chain[: len(S)].tolist()
-    assert design.chain(0).ids.tolist() != design.chain(16).ids.tolist()
+        assert S.tolist() != nested[: len(S)].tolist()
+    assert design.nested(0).ids.tolist() != design.nested(16).ids.tolist()
 
 
 @pytest.mark.parametrize("wrong", [{"m": 0}, {"m": 2.5}, {"m": 3, "seed": -1}, {"m": -4}])

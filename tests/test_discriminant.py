@@ -227,12 +227,12 @@ def test_what_scikit_learn_cannot_train_is_an_error(estimator, rows, says):
     ("estimator", "reason"),
     [
         (LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto"), "shrinkage='auto'"),
-        (LinearDiscriminantAnalysis(solver="lsqr", covariance_estimator=OAS()), "trained anew"),
-        (LinearDiscriminantAnalysis(shrinkage=0.5), "knows no shrinkage"),
+        (LinearDiscriminantAnalysis(solver="lsqr", covariance_estimator=OAS()), "fitted again"),
+        (LinearDiscriminantAnalysis(shrinkage=0.5), "does not support shrinkage"),
         (LinearDiscriminantAnalysis(tol=0.0), "rounding decides"),
         (QuadraticDiscriminantAnalysis(solver="eigen", shrinkage="auto"), "shrinkage='auto'"),
         (QuadraticDiscriminantAnalysis(reg_param=-1.0), "'reg_param' parameter"),
-        (NearestCentroid(metric="manhattan"), "medians"),
+        (NearestCentroid(metric="manhattan"), "does not use means"),
     ],
     ids=str,
 )

@@ -55,7 +55,7 @@ def test_the_examples_on_precision_run_in_turn(capsys):
     page = (ROOT / "docs" / "precision.md").read_text()
     for example in re.findall(r"```python\n(.*?)```", page, flags=re.S):
         exec(compile(example, "precision.md", "exec"), scope)
-    assert scope["fast"].filled.predicted.any()
+    assert scope["fast"].predicted.any()
     assert scope["larger"].m == 200
     assert "predicted" in capsys.readouterr().out
 

@@ -16,8 +16,9 @@ import dshapley as ds
 from dshapley.data.datasets import adult_sample
 from dshapley.documents import read_document
 from dshapley.market import load_prices, load_summary, match, price_list
-from dshapley.market.coding import table_summary
-from dshapley.reporting.text import print_prices, print_valuation
+from dshapley.market.summaries import table_summary
+from dshapley.reporting.market import match_lines, print_prices
+from dshapley.reporting.text import print_valuation
 from dshapley.running.source_tables import run_tables
 from test_cli import call
 
@@ -111,7 +112,7 @@ class Kept:
             elif kind == "prices":
                 print_prices(console, load_prices(self.folder / "prices"), top=3)
             else:
-                match(load_summary(self.folder / "summary.json"), self.summary).lines()
+                match_lines(match(load_summary(self.folder / "summary.json"), self.summary))
 
 
 FILES = {
@@ -172,13 +173,13 @@ def test_mutated_files_are_read_or_refused_in_one_line(kept, kind):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"format": 1, "a": 1, "a": 2}', "the key 'a' is there twice"),
-        ('{"format": 1, "x": {"b": 1, "b": 1}}', "the key 'b' is there twice"),
+        ('{"format": 1, "a": 1, "a": 2}', "the key 'a' occurs twice"),
+        ('{"format": 1, "x": {"b": 1, "b": 1}}', "the key 'b' occurs twice"),
         ('{"format": 1, "a": NaN}', "NaN is not a number"),
         ('{"format": 1, "a": 1e999}', "too large"),
         ('{"format": 1, "a": "\\ud800"}', "surrogates"),
         ("[" * 100_000, "nested too deeply"),
-        ("[1]", "not an object"),
+        ("[1]", "not a JSON object"),
         ('{"format": 2}', "format 2"),
         ('{"format": true}', "format True"),
         ('{"format": 1, "a": ' + "9" * 5000 + "}", "digits"),
@@ -208,17 +209,13 @@ def test_a_pipe_in_the_place_of_a_file_does_not_hang(kept, kind):
 
 def test_parts_that_no_run_has_are_refused_though_they_are_sealed(kept):
     """A maker of false folders can seal them: what is inside is checked all the same."""
-    from dshapley.running.run_folder import (
-        _HEADER,
-        _identity_digest,
-        _read_manifest,
-        _read_sealed,
-        _write_sealed,
-    )
+    from dshapley.running.run_folder import _identity_digest, _read_manifest
+    from dshapley.sampling.draws_file import HEADER
+    from dshapley.sealed import read_sealed, write_sealed
 
     run = kept.folder / "run"
     key = _identity_digest(_read_manifest(run)["identity"])
-    header = _read_sealed(run / "header.npz", key, _HEADER)
+    header = read_sealed(run / "header.npz", key, HEADER)
     for change in (
         {"weights": header["weights"] * 2},
         {"weights": np.array(["a"] * 10)},
@@ -228,25 +225,25 @@ def test_parts_that_no_run_has_are_refused_though_they_are_sealed(kept):
         {"weights": np.array(1.0)},
         {"ids": np.full(120, 0x110000, np.uint32).view("U1")},
         {"ids": np.full(120, 0xD800, np.uint32).view("U1")},
-        {"controls": np.array(2**62)},
+        {"n_label_controls": np.array(2**62)},
         {"rows": header["rows"][:3]},
         {"rows": -header["rows"]},
         {"ids": header["ids"].reshape(-1, 2)},
         {"balanced": np.array("x")},
-        {"controls": np.ones(3)},
+        {"n_label_controls": np.ones(3)},
         {"n_folds": np.array(1)},
         {"n_folds": np.array(0)},
         {"folds": np.zeros(2, np.int64)},
         {"folds": header["folds"].astype(float)},
         {"folds": np.full(120, 9)},
     ):
-        _write_sealed(run / "header.npz", {**header, **change}, key)
+        write_sealed(run / "header.npz", {**header, **change}, key)
         with pytest.raises(ds.RunFolderError, match="do not fit together"):
             ds.load_run(run)
-    _write_sealed(run / "header.npz", header, key)
+    write_sealed(run / "header.npz", header, key)
     whole = ds.load_run(run)
     shard = min((run / "draws").glob("*.npz"))
-    columns = _read_sealed(shard, key, tuple(whole.columns()))
+    columns = read_sealed(shard, key, tuple(whole.columns()))
     for change in (
         {"k": columns["k"] + 100},
         {"t": columns["t"][::-1]},
@@ -256,13 +253,13 @@ def test_parts_that_no_run_has_are_refused_though_they_are_sealed(kept):
         {"seconds": columns["seconds"][:1]},
         {"seconds": columns["seconds"] * np.nan},
     ):
-        _write_sealed(shard, {**columns, **change}, key)
+        write_sealed(shard, {**columns, **change}, key)
         with (
             pytest.warns(ds.errors.DShapleyWarning, match="does not fit the run"),
             pytest.raises(ds.RunFolderError, match="no draws yet"),
         ):
             ds.load_run(run)
-    _write_sealed(shard, columns, key)
+    write_sealed(shard, columns, key)
     assert len(ds.load_run(run)) == 80
 
 
@@ -284,20 +281,18 @@ def test_parts_that_are_not_arrays(kept):
 
 
 def test_a_sealed_header_that_is_not_this_runs_is_written_anew(tmp_path, database, offered):
-    from dshapley.running.run_folder import (
-        _HEADER,
-        _identity_digest,
-        _read_manifest,
-        _read_sealed,
-        _write_sealed,
-    )
+    from dshapley.running.run_folder import _identity_digest, _read_manifest
+    from dshapley.sampling.draws_file import HEADER
+    from dshapley.sealed import read_sealed, write_sealed
 
     asked = ds.MeanPotential(database), ds.Design(database, m=8), offered
     ds.run(*asked, stop=5, store=tmp_path)
     key = _identity_digest(_read_manifest(tmp_path)["identity"])
-    header = _read_sealed(tmp_path / "header.npz", key, _HEADER)
-    _write_sealed(tmp_path / "header.npz", {**header, "rows": header["rows"] + 1}, key)
-    with pytest.warns(ds.errors.DShapleyWarning, match="is not this run's; it is written again"):
+    header = read_sealed(tmp_path / "header.npz", key, HEADER)
+    write_sealed(tmp_path / "header.npz", {**header, "rows": header["rows"] + 1}, key)
+    with pytest.warns(
+        ds.errors.DShapleyWarning, match="belongs to another run: it is written again"
+    ):
         ds.run(*asked, stop=6, store=tmp_path)
     assert ds.load_run(tmp_path).rows.tolist() == [1] * len(offered)
 
@@ -306,7 +301,7 @@ def test_a_sealed_header_that_is_not_this_runs_is_written_anew(tmp_path, databas
 def test_a_hostile_number_of_rows(number):
     from sklearn.naive_bayes import GaussianNB
 
-    with pytest.raises(ds.InputError, match="it is a whole number, 1 or more"):
+    with pytest.raises(ds.InputError, match="it must be a whole number, 1 or more"):
         ds.potential(GaussianNB(), test=([[0.0], [1.0]], [0, 1]), min_rows=number)
 
 
@@ -317,10 +312,10 @@ def test_a_summary_of_one_part_or_of_text_as_numbers(kept):
     single = {**raw, "means": [[row[0]] for row in raw["means"]], "noise": {}}
     path.write_text(json.dumps(single))
     try:
-        with pytest.raises(ds.InputError, match="do not fit together"):
+        with pytest.raises(ds.InputError, match="contradict each other"):
             load_summary(path)
     finally:
         path.write_text(whole)
     people = adult_sample().head(120)
-    with pytest.raises(ds.InputError, match="holds text: regression needs numbers"):
+    with pytest.raises(ds.InputError, match="is text, but regression needs numbers"):
         table_summary(people, target="education", task="regression")

@@ -1,6 +1,6 @@
-"""Estimates from a record: what they are by hand, that they are unbiased, and how far off they are.
+"""Estimates from a record: they equal a calculation by hand, are unbiased and state their error.
 
-Whole runs are simulated by the thousand (`records.py`); the values are known in closed form.
+Thousands of whole runs are simulated (`records.py`); the values are known in closed form.
 """
 
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from scipy import stats
 import dshapley as ds
 from conftest import labelled
 from dshapley.inference import estimation
-from dshapley.inference.estimation import CHAIN_EVERY, terms
+from dshapley.inference.estimation import NESTED_EVERY, terms
 from dshapley.sampling.sizes import bands, power
 from records import GOLDEN, REFERENCES, KnnGame, MeanGame, columns, plain_draws, quantiles, record
 from test_neighbours import soft_knn
@@ -22,7 +22,7 @@ from test_neighbours import soft_knn
 
 @pytest.fixture
 def small():
-    """Forty draws of sizes 1 to 3, and what they stand for."""
+    """Forty draws of sizes 1 to 3."""
     rng = np.random.default_rng(0)
     k = rng.permutation(np.repeat([1, 2, 3], [24, 10, 6]))
     gains = rng.normal(1.0 / k[:, np.newaxis], 1.0, size=(40, 4)).astype(np.float32)
@@ -32,15 +32,19 @@ def small():
 def test_without_options_it_is_algorithm_2(small):
     """The mean of U(S + z) - U(S) over w_k m, and the standard error of a mean."""
     scaled = small.marginals.astype(float) / (small.weights[small.k - 1] * 3)[:, np.newaxis]
-    for options in ({}, {"stratified": False}, {"stratified": False, "control_variates": False}):
+    for options in (
+        {},
+        {"within_bands": False},
+        {"within_bands": False, "control_variates": False},
+    ):
         found = ds.estimate(small, **options)
         np.testing.assert_allclose(found.values, scaled.mean(axis=0), rtol=1e-12)
         np.testing.assert_allclose(found.stderr, stats.sem(scaled, axis=0), rtol=1e-12)
 
 
-def test_stratified_by_hand(small):
+def test_within_bands_by_hand(small):
     """Bands 1 and 2..3, each of probability 1/2: the mean within each, then their mean."""
-    found = ds.estimate(small, stratified=True)
+    found = ds.estimate(small, within_bands=True)
     one, more = small.k == 1, small.k > 1
     w = np.array([0.5, 0.3, 0.2])[small.k - 1, np.newaxis]
     scaled = 0.5 * small.marginals.astype(float) / (w * 3)
@@ -48,25 +52,26 @@ def test_stratified_by_hand(small):
     variance = sum(scaled[band].var(axis=0, ddof=1) / band.sum() for band in (one, more))
     np.testing.assert_allclose(found.values, values, rtol=1e-12)
     np.testing.assert_allclose(found.stderr**2, variance, rtol=1e-12)
-    assert np.abs(found.values - ds.estimate(small).values).max() > 0.01  # 24 is not 20
+    # 24 draws have k = 1 where 20 are expected: without bands the values differ by up to 0.0145.
+    assert np.abs(found.values - ds.estimate(small).values).max() > 0.014
 
 
 def test_a_band_that_few_draws_would_fall_into_is_joined_to_the_next(small):
     """Of 20 draws 10 are expected to have k = 1, too few for a band of their own."""
     some = small.first(20)
-    a, b = ds.estimate(some, stratified=True), ds.estimate(some)
+    a, b = ds.estimate(some, within_bands=True), ds.estimate(some)
     np.testing.assert_allclose(a.values, b.values, rtol=1e-12)
     np.testing.assert_allclose(a.stderr, b.stderr, rtol=1e-12)
 
 
-def test_bands_hang_on_the_number_of_draws_alone(small):
-    """Not on the sizes drawn, which would bias the means within a band."""
+def test_bands_depend_on_the_number_of_draws_alone(small):
+    """If they depended on the sizes drawn, the means within a band would be biased."""
     few_ones = replace(small, k=np.where(np.arange(40) < 3, 1, 2))
-    assert [(s.a, s.b) for s in terms(few_ones, stratified=True).whole.strata] == [(1, 2), (2, 4)]
+    assert [(s.a, s.b) for s in terms(few_ones, within_bands=True).whole.strata] == [(1, 2), (2, 4)]
 
 
 def test_balanced_by_hand(small):
-    """The error is that between draws of next to the same size: two, in order of size."""
+    """In order of size, each two draws are a group; the error is that within groups."""
     found = ds.estimate(replace(small, balanced=True))
     one, more = np.flatnonzero(small.k == 1), np.flatnonzero(small.k > 1)
     w = np.array([0.5, 0.3, 0.2])[small.k - 1, np.newaxis]
@@ -80,7 +85,7 @@ def test_balanced_by_hand(small):
         )
     np.testing.assert_allclose(found.values, values, rtol=1e-12)
     np.testing.assert_allclose(found.stderr**2, variance, rtol=1e-12)
-    assert found.values == pytest.approx(ds.estimate(small, stratified=True).values)
+    assert found.values == pytest.approx(ds.estimate(small, within_bands=True).values)
 
 
 # --- the simulated records are those of runs
@@ -99,7 +104,7 @@ GAMES = {
 
 
 def places(game, sets):
-    """Rows of places in the database, filled up with zeros."""
+    """The rows of the sets in the database, padded with zeros."""
     index = np.zeros((len(sets), game.m), dtype=int)
     for row, S in zip(index, sets, strict=True):
         row[: len(S)] = S.ids
@@ -116,17 +121,17 @@ def test_a_simulated_record_is_that_of_a_run(name):
     run = ds.run(U, design, game.Z, stop=40)
     drawn = [design.draw(t) for t in range(40)]
     index = places(game, [draw.S for draw in drawn])
-    chains = places(game, [design.chain(t) for t in range(40)])
+    nested = places(game, [design.nested(t) for t in range(40)])
     R = np.array([design.reference(t, REFERENCES).ids for t in range(40)])
-    found = columns(game, run.t, np.array([d.k for d in drawn]), index, chains, R)
+    found = columns(game, run.t, np.array([d.k for d in drawn]), index, nested, R)
     for column, kept in run.columns().items():
         if column != "seconds":
             np.testing.assert_allclose(kept, found[column], atol=2e-7, err_msg=column)
-    assert np.isfinite(run.anchor.chain[::CHAIN_EVERY]).all()
+    assert np.isfinite(run.control_variates.nested[::NESTED_EVERY]).all()
 
 
 def test_closed_form_of_bundles_by_enumeration():
-    """Of a database of two points all sets have been counted, for |S| = 0, 1, 2."""
+    """A database of two points has one set of size 0, two of size 1 and four of size 2."""
     B, Z = np.array([[0.0], [2.0]]), np.array([[1.0], [4.0], [0.5]])
     game = MeanGame(B, Z, [0, 0, 1], m=3)
     sets = [[], [0], [1], [0, 0], [0, 1], [1, 0], [1, 1]]
@@ -154,32 +159,34 @@ def surplus(k, weights):
 
 @pytest.mark.parametrize("weights", ["uniform", "1/k", "k^-0.5"])
 def test_balanced_sizes_are_next_to_as_often_as_expected(weights):
-    """After every number of draws; independent ones are tens off after a thousand."""
+    """After every number of draws they are off by at most 2.9, and by at most 2 in 97.8 %.
+
+    Independent sizes are off by 25 to 33.
+    """
     for seed in range(6):
         design = ds.Design(labelled(3), 40, weights=weights, seed=seed, balanced=True)
         off = np.abs(surplus(sizes_of(design, 1000), design.weights))
         assert off.max() <= 3.0
-        assert (off <= 2.0).mean() > 0.97
+        assert (off <= 2.0).mean() > 0.975
     independent = ds.Design(labelled(3), 40, weights=weights)
-    assert np.abs(surplus(sizes_of(independent, 1000), independent.weights)).max() > 20
+    assert np.abs(surplus(sizes_of(independent, 1000), independent.weights)).max() > 24
 
 
-@pytest.mark.parametrize("stratified", [False, True])
+@pytest.mark.parametrize("balanced", [False, True])
 @pytest.mark.parametrize("t", [0, 7, 1000])
-def test_each_draw_has_its_size_weights(t, stratified):
-    """Over the seeds; chi-squared beyond its 0.01 % quantile would be no accident."""
+def test_each_draw_has_its_size_weights(t, balanced):
+    """Over 1,500 seeds; the p-values of the chi-squared test are 0.15 to 0.97."""
     n, w = 1500, power(8, 1.0)
     B = labelled(3)
     k = [
-        ds.Design(B, 8, weights="1/k", seed=seed, balanced=stratified).draw(t).k
-        for seed in range(n)
+        ds.Design(B, 8, weights="1/k", seed=seed, balanced=balanced).draw(t).k for seed in range(n)
     ]
     counts = np.bincount(k, minlength=9)[1:]
-    assert stats.chisquare(counts, n * w).pvalue > 1e-4
+    assert stats.chisquare(counts, n * w).pvalue > 0.01
 
 
 def test_sizes_say_nothing_of_sets():
-    """The same points begin S, whether sizes are balanced or not."""
+    """S begins with the same points whether sizes are balanced or not."""
     B = labelled(30)
     a, b = (ds.Design(B, 30, balanced=balanced, seed=5) for balanced in (False, True))
     for t in range(50):
@@ -188,31 +195,30 @@ def test_sizes_say_nothing_of_sets():
         assert one[:n].tolist() == two[:n].tolist()
 
 
-# --- unbiased, with honest errors
+# --- unbiased, with the right errors
 
 
 @dataclass
 class Found:
-    """Errors, standard errors and whether the 95 % interval held: (replications, points)."""
+    """Errors, standard errors and whether the 95 % interval covers: (replications, points)."""
 
     errors: np.ndarray
     stderr: np.ndarray
     covered: np.ndarray
 
     def check(self):
+        """All in standard errors over the replications; measured: at most 2.7, 2.8 and 2.1."""
         n = len(self.errors)
-        # Unbiased: the mean error is within four standard errors of the mean.
         bias = self.errors.mean(axis=0) / stats.sem(self.errors, axis=0)
-        assert np.abs(bias).max() < 4
-        z = self.errors / self.stderr
-        spread = z.std(axis=0, ddof=1)
-        assert spread.max() - 1 < 4 / np.sqrt(2 * (n - 1))
-        assert spread.min() > 1 - 4 / np.sqrt(2 * (n - 1))
-        assert 0.93 <= self.covered.mean() <= 0.97
+        assert np.abs(bias).max() < 3.5  # the largest of up to twelve points
+        spread = (self.errors / self.stderr).std(axis=0, ddof=1)
+        assert np.abs(spread - 1).max() < 3.5 / np.sqrt(2 * (n - 1))
+        covered = self.covered.mean(axis=1)
+        assert abs(covered.mean() - 0.95) < 2.5 * covered.std() / np.sqrt(n)
 
 
 def simulated(game, n_runs, *, ms=(16,), n_draws=300, how=None, **design):
-    """What estimates of this kind are off over so many runs, for each m."""
+    """Errors of the estimates of n_runs runs, for each m."""
     rng = np.random.default_rng(0)
     truth = {m: game.values(m) for m in ms}
     parts = {m: [] for m in ms}
@@ -226,17 +232,17 @@ def simulated(game, n_runs, *, ms=(16,), n_draws=300, how=None, **design):
     return [Found(*map(np.array, zip(*parts[m], strict=True))) for m in ms]
 
 
-# With the anchor some more draws, so that there are chains enough for their variance.
+# Control variates need more draws: the variance of the nested sets is estimated too.
 CONFIGURATIONS = {
     "independent": {},
     "balanced": {"balanced": True},
-    "stratified estimate": {"how": {"stratified": True}},
-    "anchor": {"anchor": True, "n_draws": 500},
+    "estimate within bands": {"how": {"within_bands": True}},
+    "control variates": {"control_variates": True, "n_draws": 500},
     "auto, balanced": {"weights": "auto", "balanced": True},
-    "auto, balanced, anchor": {
+    "auto, balanced, control variates": {
         "weights": "auto",
         "balanced": True,
-        "anchor": True,
+        "control_variates": True,
         "n_draws": 400,
     },
 }
@@ -245,9 +251,9 @@ CONFIGURATIONS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("how", CONFIGURATIONS)
 def test_values_are_unbiased_and_intervals_hold(how):
-    """For m; for m' = 7, where chains have a set, and 10, where they have none."""
+    """For m; for m' = 7, where one of the nested sets ends, and 10, where none does."""
     assert [m in bands(16) - 1 for m in (16, 7, 10)] == [True, True, False]
-    ms = (16, 7, 10) if how in ("balanced", "anchor") else (16,)
+    ms = (16, 7, 10) if how in ("balanced", "control variates") else (16,)
     for found in simulated(GAMES["mean"], 400, ms=ms, **CONFIGURATIONS[how]):
         found.check()
 
@@ -255,29 +261,29 @@ def test_values_are_unbiased_and_intervals_hold(how):
 @pytest.mark.slow
 @pytest.mark.parametrize("how", CONFIGURATIONS)
 def test_intervals_hold_for_nearest_neighbours(how):
-    """Marginals of another kind: steps, and with labels, which the anchor makes use of."""
+    """Marginals that are steps, and labels that control variates can use."""
     simulated(GAMES["knn"], 400, **CONFIGURATIONS[how])[0].check()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("game", ["mean of the database", "mean of bundles"])
-def test_the_anchor_is_unbiased_whatever_is_valued(game):
-    simulated(GAMES[game], 400, n_draws=500, balanced=True, anchor=True)[0].check()
+def test_control_variates_are_unbiased_whatever_is_valued(game):
+    simulated(GAMES[game], 400, n_draws=500, balanced=True, control_variates=True)[0].check()
 
 
 @pytest.mark.slow
 def test_intervals_that_are_too_narrow_would_be_seen():
-    """Those of independent sizes whose errors are taken for balanced ones."""
+    """If independent sizes are taken for balanced ones, errors are 1.23 times those stated."""
     rng, game = np.random.default_rng(0), GAMES["knn"]
     truth, z = game.values(16), []
     for _ in range(400):
-        found = ds.estimate(replace(record(game, rng, 300), balanced=True), stratified=False)
+        found = ds.estimate(replace(record(game, rng, 300), balanced=True), within_bands=False)
         z.append((found.values - truth) / found.stderr)
-    assert np.std(z, axis=0).mean() > 1 + 4 / np.sqrt(800)
+    assert np.std(z, axis=0).mean() > 1 + 5 / np.sqrt(800)
 
 
 @pytest.mark.slow
-def test_a_stratified_estimate_is_unbiased_with_few_draws():
+def test_an_estimate_within_bands_is_unbiased_with_few_draws():
     """In 4,000 records of 40 draws, whose mean marginals fall as 1/k^2."""
     rng = np.random.default_rng(0)
     w, m = power(6, 0.5), 6
@@ -286,14 +292,19 @@ def test_a_stratified_estimate_is_unbiased_with_few_draws():
     for _ in range(4000):
         k = 1 + rng.choice(m, size=40, p=w)
         gains = mean[k - 1, np.newaxis] * (1 + 0.3 * rng.normal(size=(40, 1)))
-        found.append(ds.estimate(plain_draws(k, gains, w), stratified=True).values[0])
-    assert abs(np.mean(found) - mean.mean()) < 4 * stats.sem(found)
-    assert abs(np.mean(found) - mean @ w) > 20 * stats.sem(found)  # what no weights would give
+        found.append(ds.estimate(plain_draws(k, gains, w), within_bands=True).values[0])
+    assert abs(np.mean(found) - mean.mean()) < 3 * stats.sem(found)
+    # The mean without weights would be off by 174 standard errors.
+    assert abs(np.mean(found) - mean @ w) > 160 * stats.sem(found)
 
 
 @pytest.mark.slow
-def test_what_lies_between_sizes_is_no_error_of_strata():
-    """Marginals of 1/k and noise: Var is (between + noise) / n, within the bands, or noise / n."""
+def test_differences_between_sizes_are_no_error_within_bands():
+    """For marginals 1/k + noise, the variance is known; it is met within three standard errors.
+
+    Times n it is the noise plus the variance of 1/k over all sizes, or within the bands. Balanced
+    sizes leave the noise alone.
+    """
     rng, n, m, n_runs = np.random.default_rng(0), 200, 20, 600
     w, mean = np.full(m, 1 / m), 1 / np.arange(1.0, m + 1)
     found = []
@@ -304,100 +315,117 @@ def test_what_lies_between_sizes_is_no_error_of_strata():
         gains = [mean[k - 1, np.newaxis] + 0.1 * rng.normal(size=(n, 1)) for k in sizes]
         independent = plain_draws(sizes[0], gains[0], w)
         balanced = plain_draws(sizes[1], gains[1], w, balanced=True)
-        bands_of = [(s.a, s.b) for s in terms(independent, stratified=True).whole.strata]
+        bands_of = [(s.a, s.b) for s in terms(independent, within_bands=True).whole.strata]
         found.append(
             [
                 ds.estimate(independent).values[0],
-                ds.estimate(independent, stratified=True).values[0],
+                ds.estimate(independent, within_bands=True).values[0],
                 ds.estimate(balanced).values[0],
             ]
         )
     variance = np.var(found, axis=0, ddof=1) * n
     within = sum((b - a) / m * mean[a - 1 : b - 1].var() for a, b in bands_of)
-    error = 4 * np.sqrt(2 / n_runs)
+    error = 3 * np.sqrt(2 / n_runs)
     assert variance[0] == pytest.approx(mean.var() + 0.01, rel=error)
-    assert variance[1] == pytest.approx(within + 0.01, rel=error + 0.1)  # the counts vary too
-    assert within + 0.01 < 0.6 * (mean.var() + 0.01)
-    assert variance[2] == pytest.approx(0.01, rel=error + 0.2)
+    assert variance[1] == pytest.approx(within + 0.01, rel=error)
+    assert within + 0.01 < 0.4 * (mean.var() + 0.01)
+    assert variance[2] == pytest.approx(0.01, rel=error)
 
 
-# --- the anchor
+# --- control variates
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["mean", "mean of the database", "mean of bundles", "knn"])
-def test_the_anchor_lowers_the_variance(name):
-    """On the same records, of balanced sizes: both the errors and what they are said to be."""
+@pytest.mark.parametrize(
+    ("name", "ratio"),
+    [("mean", 0.82), ("mean of the database", 0.82), ("mean of bundles", 0.78), ("knn", 0.79)],
+)
+def test_control_variates_lower_the_variance(name, ratio):
+    """On the same records of balanced sizes, to the measured ratio within three standard errors.
+
+    The squared errors fall by as much as the stated variances.
+    """
     rng, game = np.random.default_rng(3), GAMES[name]
     truth, ratios, errors = game.values(game.m), [], []
     for _ in range(100):
-        draws = record(game, rng, 800, balanced=True, anchor=True)
-        pair = [ds.estimate(draws, control_variates=anchor) for anchor in (True, False)]
+        draws = record(game, rng, 800, balanced=True, control_variates=True)
+        pair = [ds.estimate(draws, control_variates=controlled) for controlled in (True, False)]
         ratios.append(np.mean(pair[0].stderr ** 2) / np.mean(pair[1].stderr ** 2))
         errors.append([np.mean((found.values - truth) ** 2) for found in pair])
-    with_anchor, without = np.mean(errors, axis=0)
-    assert with_anchor < without
-    assert np.mean(ratios) < 0.9
+    with_them, without = np.transpose(errors)
+    assert np.mean(ratios) == pytest.approx(ratio, abs=3 * stats.sem(ratios))
+    excess = with_them - ratio * without
+    assert abs(np.mean(excess)) < 3 * stats.sem(excess)
+    assert np.mean(with_them) < np.mean(without)
 
 
-@pytest.mark.parametrize("stratified", [False, True])
+@pytest.mark.parametrize("balanced", [False, True])
 @pytest.mark.parametrize("weights", ["1/k", "uniform"])
-def test_without_its_anchor_a_record_is_that_of_a_run_without(weights, stratified, offered):
+def test_control_variates_do_not_change_the_marginals(weights, balanced, offered):
     database = labelled(30)
     U = soft_knn(labelled(8, seed=1), 3)
-    plain, anchored = (
+    plain, controlled = (
         ds.run(
             U,
             ds.Design(
-                database, 12, weights=weights, seed=4, balanced=stratified, control_variates=anchor
+                database,
+                12,
+                weights=weights,
+                seed=4,
+                balanced=balanced,
+                control_variates=controlled,
             ),
             offered,
             stop=60,
         )
-        for anchor in (False, True)
+        for controlled in (False, True)
     )
-    assert anchored.k.tolist() == plain.k.tolist()
-    assert anchored.marginals.tobytes() == plain.marginals.tobytes()
-    a, b = ds.estimate(anchored, control_variates=False), ds.estimate(plain)
+    assert controlled.k.tolist() == plain.k.tolist()
+    assert controlled.marginals.tobytes() == plain.marginals.tobytes()
+    a, b = ds.estimate(controlled, control_variates=False), ds.estimate(plain)
     assert a.values.tolist() == b.values.tolist()
     assert a.stderr.tolist() == b.stderr.tolist()
 
 
 @pytest.mark.parametrize("m", [16, 7])
 @pytest.mark.parametrize("weights", ["uniform", "1/k", "auto"])
-def test_what_hangs_on_the_size_alone_the_anchor_knows_exactly(weights, m):
-    """U(S) = f(|S|): every z is worth (f(m) - f(0)) / m, from any draws."""
+def test_marginals_that_depend_on_the_size_alone_have_no_error(weights, m):
+    """For U(S) = f(|S|) every z is worth (f(m) - f(0)) / m, whatever was drawn.
+
+    Marginals are kept in single precision: values are off by 5e-9 of themselves, their stated
+    errors are 1e-9, and without control variates 1.6e-4 or more.
+    """
     design = ds.Design(ds.Points(X), 16, weights=weights, control_variates=True)
     draws = ds.run(lambda S: float(np.sqrt(len(S))), design, ds.Points(OFFERED[:2]), stop=500)
     found = ds.estimate(draws, m=m)
-    np.testing.assert_allclose(found.values, np.sqrt(m) / m, rtol=1e-4)
-    assert (found.stderr < 1e-4 * found.values).all()
+    np.testing.assert_allclose(found.values, np.sqrt(m) / m, rtol=1e-7)
+    assert (found.stderr < 1e-8 * found.values).all()
     plain = ds.estimate(draws, m=m, control_variates=False)
-    assert (plain.stderr > 10 * found.stderr).all()
+    assert (plain.stderr > 1e-4 * plain.values).all()
 
 
-def test_between_rungs_the_anchor_knows_what_is_below():
-    """For m' = 10 the sizes 8 to 10 are measured as without it, those below are known."""
+def test_below_an_m_between_two_nested_sets_the_means_are_known():
+    """For m' = 10 sizes below 8 are known, and sizes 8 to 10 measured as without them."""
     design = ds.Design(ds.Points(X), 16, weights="uniform", control_variates=True)
     draws = ds.run(lambda S: float(np.sqrt(len(S))), design, ds.Points(OFFERED[:1]), stop=600)
     found = ds.estimate(draws, m=10)
     top = draws.k[(draws.k >= 8) & (draws.k <= 10)]
     gains = np.sqrt(top) - np.sqrt(top - 1)
-    assert found.values[0] == pytest.approx((np.sqrt(7) + 3 * gains.mean()) / 10, rel=1e-4)
-    assert found.stderr[0] == pytest.approx(0.3 * stats.sem(gains), rel=1e-3)
+    assert found.values[0] == pytest.approx((np.sqrt(7) + 3 * gains.mean()) / 10, rel=1e-7)
+    assert found.stderr[0] == pytest.approx(0.3 * stats.sem(gains), rel=1e-6)
 
 
-def test_few_chains_are_no_anchor():
-    """The reference is made use of when each half has chains enough."""
-    rng, n = np.random.default_rng(0), (2 * estimation._LEAST_FITTED - 1) * CHAIN_EVERY
-    draws = record(GAMES["mean"], rng, n + 1, anchor=True)
+def test_few_draws_with_nested_sets_leave_out_the_reference():
+    """The reference is used once each half has enough draws with nested sets."""
+    rng, n = np.random.default_rng(0), (2 * estimation._LEAST_FITTED - 1) * NESTED_EVERY
+    draws = record(GAMES["mean"], rng, n + 1, control_variates=True)
     for some, alike in ((draws.first(n), True), (draws, False)):
         found = ds.estimate(some)
-        plain = ds.estimate(some, control_variates=False, stratified=True)
+        plain = ds.estimate(some, control_variates=False, within_bands=True)
         assert np.allclose(found.values, plain.values, rtol=1e-9) == alike
 
 
-def test_no_anchor_is_said():
+def test_an_error_says_that_there_are_no_control_variates():
     draws = record(GAMES["mean"], np.random.default_rng(0), 20)
     with pytest.raises(ds.InputError, match="draw with Design"):
         ds.estimate(draws, control_variates=True)
@@ -405,9 +433,9 @@ def test_no_anchor_is_said():
 
 @pytest.mark.parametrize("m", [16, 10, 1])
 def test_points_are_estimated_each_by_itself(m, monkeypatch):
-    """Blocks of columns, and other points beside them, change nothing."""
+    """Neither blocks of columns nor the other points change an estimate."""
     rng = np.random.default_rng(0)
-    draws = record(GAMES["mean"], rng, 400, "auto", balanced=True, anchor=True)
+    draws = record(GAMES["mean"], rng, 400, "auto", balanced=True, control_variates=True)
     together = ds.estimate(draws, m=m)
     alone = ds.estimate(replace(draws, marginals=draws.marginals[:, 2:3]), m=m)
     np.testing.assert_allclose(alone.values, together.values[2:3], rtol=1e-10)
@@ -421,7 +449,7 @@ def test_points_are_estimated_each_by_itself(m, monkeypatch):
         np.testing.assert_allclose(one, two, rtol=1e-6, atol=1e-12)
 
 
-# --- the default, at any moment
+# --- the default sampling, at any number of draws
 
 
 def third_game():
@@ -439,7 +467,7 @@ KNOWN = {
     "neighbours": lambda: KnnGame(labelled(60), labelled(15, seed=1), labelled(12, seed=2), m=30),
     "real rows": third_game,
 }
-DEFAULT = {"weights": "auto", "balanced": True, "anchor": True}
+DEFAULT = {"weights": "auto", "balanced": True, "control_variates": True}
 
 
 @pytest.mark.slow
@@ -448,7 +476,10 @@ DEFAULT = {"weights": "auto", "balanced": True, "anchor": True}
     "how", [DEFAULT, {"weights": "1/k"}, {"weights": "uniform"}], ids=["default", "1/k", "uniform"]
 )
 def test_intervals_hold_wherever_a_run_is_interrupted(how, name):
-    """After 30 to 3,000 draws at random, over 300 runs: where an error is stated, it is right."""
+    """After 30 to 3,000 draws, over 300 runs: where intervals are stated, they cover 95 %.
+
+    Within three standard errors of 0.5 to 1.3 %; measured: 93.3 to 96.0 %.
+    """
     game, rng = KNOWN[name](), np.random.default_rng(0)
     truth, covered = game.values(game.m), []
     for _ in range(300):
@@ -458,16 +489,19 @@ def test_intervals_hold_wherever_a_run_is_interrupted(how, name):
         if not found.unseen:
             low, high = found.interval(0.95)
             covered.append(((low <= truth) & (truth <= high)).mean())
-    assert len(covered) > 100
+    assert len(covered) >= (300 if how is DEFAULT else 200)
     error = np.std(covered) / np.sqrt(len(covered))  # over runs: points share their draws
-    assert np.mean(covered) > 0.93 - 2 * error
-    assert np.mean(covered) < 0.97 + 2 * error
+    assert error < 0.015
+    assert abs(np.mean(covered) - 0.95) < 3 * error
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", KNOWN)
-def test_the_default_is_never_worse_than_algorithm_2(name):
-    """By a tenth of the error, from 30 draws on: of values, and of differences between them."""
+@pytest.mark.parametrize(("name", "most"), [("mean", 1.1), ("neighbours", 0.6), ("real rows", 0.6)])
+def test_the_default_is_never_worse_than_algorithm_2(name, most):
+    """From 30 draws on, in the mean squared error of values and of differences between them.
+
+    The largest ratios measured are 0.96, 0.53 and 0.48 (with standard errors of 0.17, 0.06, 0.06).
+    """
     game, rng = KNOWN[name](), np.random.default_rng(1)
     truth = game.values(game.m)
     for n, runs in ((30, 300), (100, 200), (300, 120), (1000, 60)):
@@ -476,13 +510,12 @@ def test_the_default_is_never_worse_than_algorithm_2(name):
             errors = [ds.estimate(record(game, rng, n, **how)).values - truth for _ in range(runs)]
             squares.append(np.array([[np.mean(e**2), np.var(e)] for e in errors]))
         ours, theirs = (part.mean(axis=0) for part in squares)
-        spread = (squares[0].std(axis=0) + 1.21 * squares[1].std(axis=0)) / np.sqrt(runs)
-        assert (ours < 1.21 * theirs + 2 * spread).all()
+        assert (ours < most * theirs).all()
 
 
 @pytest.mark.slow
 def test_steep_weights_know_how_rough_their_errors_are():
-    """k^-2 and 300 draws: as normal errors, the intervals would be too short."""
+    """k^-2 and 300 draws: intervals cover 95.1 %; with the normal quantile 92.6 %."""
     game, rng = KNOWN["neighbours"](), np.random.default_rng(0)
     truth, covered, normal = game.values(game.m), [], []
     while len(covered) < 300:
@@ -492,16 +525,17 @@ def test_steep_weights_know_how_rough_their_errors_are():
             covered.append(((low <= truth) & (truth <= high)).mean())
             normal.append((np.abs(found.values - truth) < 1.96 * found.stderr).mean())
     error = np.std(covered) / np.sqrt(300)
-    assert 0.93 - 2 * error < np.mean(covered) < 0.97 + 2 * error
-    assert np.mean(normal) < np.mean(covered) - 0.01
+    assert abs(np.mean(covered) - 0.95) < 2 * error
+    gain = np.subtract(covered, normal)
+    assert np.mean(gain) > 5 * np.std(gain) / np.sqrt(300)  # measured: eight standard errors
 
 
 def test_the_default_has_seen_every_band_after_forty_draws():
     for m in (10, 100, 1000, 10_000):
         for seed in range(5):
             design = ds.Design(labelled(3), m, seed=seed)
-            k = sizes_of(design, 60)
-            assert not terms(plain_draws(k, np.zeros((60, 1)), design.weights)).unseen
+            k = sizes_of(design, 40)
+            assert not terms(plain_draws(k, np.zeros((40, 1)), design.weights)).unseen
 
 
 @pytest.mark.parametrize(
@@ -514,7 +548,7 @@ def test_the_default_has_seen_every_band_after_forty_draws():
     ],
 )
 def test_sizes_that_have_hardly_been_drawn_are_named(k, unseen):
-    """One draw of the empty set tells all there is, of other sizes it takes two."""
+    """One draw of the empty set is enough; other sizes need two."""
     draws = plain_draws(k, np.arange(2.0 * len(k)).reshape(-1, 2), np.full(12, 1 / 12))
     found = ds.estimate(draws)
     assert found.unseen == unseen
@@ -528,7 +562,7 @@ def test_sizes_that_have_hardly_been_drawn_are_named(k, unseen):
 
 
 def test_a_narrow_last_band_counts_with_the_one_before():
-    """m = 9: sizes 8 and 9 are as the four before."""
+    """For m = 9 sizes 8 and 9 are a band that needs draws, for m = 8 size 8 alone is not."""
     draws = plain_draws([1, 2, 3, 4, 5], np.zeros((5, 1)), np.full(9, 1 / 9))
     assert terms(draws).unseen == ((8, 9),)
     draws = plain_draws([1, 2, 3, 4, 5], np.zeros((5, 1)), np.full(8, 1 / 8))
@@ -537,12 +571,12 @@ def test_a_narrow_last_band_counts_with_the_one_before():
 
 @pytest.mark.slow
 def test_reliability_is_the_squared_correlation_with_the_truth():
-    """Nearly, and not beyond it: over 200 runs of 40 draws."""
+    """It is 0.953 over 200 runs of 40 draws, and 0.931 is stated: rather too little."""
     game, rng = KNOWN["real rows"](), np.random.default_rng(0)
     truth, stated, real = game.values(game.m), [], []
     for _ in range(200):
         found = ds.estimate(record(game, rng, 40, **DEFAULT))
         stated.append(found.reliability)
         real.append(np.corrcoef(found.values, truth)[0, 1] ** 2)
-    assert 0.9 < np.mean(real) < 0.97
-    assert np.mean(real) - 0.04 < np.mean(stated) < np.mean(real) + 0.01
+    assert np.mean(real) == pytest.approx(0.953, abs=3 * stats.sem(real))
+    assert np.mean(stated) == pytest.approx(0.931, abs=3 * stats.sem(stated))

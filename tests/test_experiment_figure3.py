@@ -30,7 +30,7 @@ def test_runs_and_goes_on(done, monkeypatch):
     assert (
         at_end.max() - at_end.min()
     ).max() < 1e-12  # with all of S the order makes no difference
-    monkeypatch.setattr(selling, "check_prices", None)  # nothing is computed again
+    monkeypatch.setattr(selling.market, "check", None)  # nothing is computed again
     monkeypatch.setattr(selling, "run_draws", None)
     pd.testing.assert_frame_equal(figure3.run(work), rows)
 

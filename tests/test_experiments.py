@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import dshapley as ds
 from dshapley.cli.app import app
 from dshapley.experiments import NAMES, experiment, figure1, figure2, supplement1
-from dshapley.experiments.reproduce import reproduce
+from dshapley.experiments.reproduce import reproduction
 from dshapley.experiments.shared.removing import WITHIN
 from dshapley.experiments.shared.tasks import (
     ALGORITHM_1,
@@ -194,7 +194,7 @@ def test_figure2_runs_and_can_fail(tmp_path):
 
 
 def test_reproduce_writes_rows_figure_and_claims(removed, tmp_path):
-    found = reproduce("figure1", removed[1], tmp_path)
+    found = reproduction("figure1", removed[1], tmp_path)
     about = json.loads((tmp_path / "figure1.json").read_text())
     assert [claim["text"] for claim in about["claims"]] == [c.text for c in found.claims]
     assert len(pd.read_csv(tmp_path / "figure1.csv")) == len(found.rows) == len(removed[0])
@@ -275,7 +275,7 @@ def test_without_matplotlib_nothing_is_begun(tmp_path, monkeypatch):
         (["figure1", "--scale", "tiny"], "unknown scale 'tiny'"),
         (["figure1", "--table", "x.csv"], "--target COLUMN go together"),
         (["figure1", "--table", "x.csv", "--target", "y"], "no such file"),
-        (["cost", "--table", "x.csv", "--target", "y"], "no task that a table could stand in for"),
+        (["cost", "--table", "x.csv", "--target", "y"], "no medical task"),
         (["figure1", "--jobs", "0", "--scale", "smoke"], "--jobs 0"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The frame of learners without retraining: sets that are special, labels of any kind, the path."""
+"""What all fast learners share: special sets, labels of any kind, and which path is taken."""
 
 import warnings
 
@@ -17,7 +17,7 @@ import dshapley as ds
 from dshapley.errors import DShapleyWarning
 from dshapley.learners import Fast, Refit
 from dshapley.learners.fast import Scored
-from dshapley.learners.registry import FAMILIES
+from dshapley.learners.registry import FAMILY_MODULES
 
 NAMES = np.array(["ash", "birch", "elm", "fir"])
 METRICS = ["accuracy", "balanced_accuracy", "f1", "roc_auc", "log_score", "brier"]
@@ -25,6 +25,9 @@ TIGHT = LogisticRegression(solver="newton-cholesky", tol=1e-12, max_iter=10_000)
 
 MODELS = [(LogisticRegression(), TIGHT), (GaussianNB(), GaussianNB())]
 """Two families, and what to refit for them."""
+
+NEAR = 1e-11
+"""How near the fast path goes to an optimum; 4e-13 is measured, and 1e-15 without iterations."""
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +37,7 @@ def one_thread():
 
 
 def data(classes, n, *, d=3, seed=0):
-    """n points of d features, with as many noisy classes: numbers for none."""
+    """n points of d features with this many noisy classes; with numbers if there are none."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d))
     score = X[:, :2].sum(axis=1) + 0.7 * rng.normal(size=n)
@@ -45,19 +48,22 @@ def data(classes, n, *, d=3, seed=0):
 
 
 def of(points, labels):
-    """Only those with these labels."""
+    """The points with these labels."""
     return points.take(np.isin(points.y, labels))
 
 
 def same(S, Z, test, metric, *, models=MODELS, **options):
-    """U(S) and all U(S + z) of some families equal refitting; returns the last."""
+    """Check that U(S) and all U(S + z) of some families equal refitting.
+
+    Returns the marginals of the last family.
+    """
     for estimator, reference in models:
         fast = ds.potential(estimator, test=test, metric=metric, retrain="never", **options)
         slow = ds.potential(reference, test=test, metric=metric, retrain="always", **options)
-        np.testing.assert_allclose(fast(S), slow(S), rtol=0.0, atol=1e-8)
+        np.testing.assert_allclose(fast(S), slow(S), rtol=0.0, atol=NEAR)
         gains = fast.marginals(S, Z)
         assert gains.shape == (len(Z),)
-        np.testing.assert_allclose(gains, slow.marginals(S, Z), rtol=0.0, atol=1e-8)
+        np.testing.assert_allclose(gains, slow.marginals(S, Z), rtol=0.0, atol=NEAR)
     return gains
 
 
@@ -94,8 +100,9 @@ def test_every_z_brings_the_same_new_class(metric):
     S = of(data(4, 60), ["ash", "fir"]).take(range(6))
     assert set(S.y) == {"ash", "fir"}
     new = of(data(4, 40, seed=1), ["birch"])
-    same(S, new, TEST, metric)
-    assert len(set(same(S, new, TEST, metric, models=MODELS[:1]))) > 1
+    same(S, new, TEST, metric, models=MODELS[1:])
+    gains = same(S, new, TEST, metric, models=MODELS[:1])
+    assert len(set(gains)) >= (4 if metric == "accuracy" else 10)  # as measured, of ten z
 
 
 @pytest.mark.parametrize("n", [1, 5])
@@ -193,10 +200,9 @@ def test_data_frames_of_several_number_types():
     points = [typed(p) for p in (data(2, 40), data(2, 6, seed=1), data(2, 50, seed=2))]
     models = [(LogisticRegression(), TIGHT)]
     doubles = [ds.Points(p.X.astype(np.float64), p.y) for p in points]
-    gains = ds.potential(LogisticRegression(), test=points[2], metric="brier", retrain="never")
+    U = ds.potential(LogisticRegression(), test=points[2], metric="brier", retrain="never")
     expected = same(*doubles, "brier", models=models)
-    found = gains.marginals(points[0], points[1])
-    np.testing.assert_allclose(found, expected, rtol=0.0, atol=1e-12)
+    np.testing.assert_array_equal(U.marginals(points[0], points[1]), expected)
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "roc_auc", "brier"])
@@ -265,7 +271,7 @@ def test_a_known_estimator_takes_the_fast_path_without_a_word():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         U = ds.potential(LogisticRegression(), test=TEST)
-        V = ds.potential(SVC(), test=TEST)  # nothing could be done about it
+        V = ds.potential(SVC(), test=TEST)  # no parameter would give it a fast path
     assert described(U) == {"path": "fast", "path.reason": None, "min_rows": 1}
     assert described(V) == {"path": "refit", "path.reason": None, "min_rows": 1}
     assert isinstance(U.learner, Fast)
@@ -277,7 +283,7 @@ def test_parameters_that_stand_in_the_way_are_told_once():
     with pytest.warns(DShapleyWarning) as caught:
         U = ds.potential(LogisticRegression(solver="liblinear"), test=TEST, min_rows=3)
     (warning,) = caught
-    reason = "LogisticRegression: solver='liblinear' has an optimum of its own"
+    reason = "LogisticRegression: solver='liblinear' has a different optimum from the other solvers"
     assert str(warning.message) == f"every marginal is refitted, which is slow: {reason}"
     assert warning.filename == __file__
     assert described(U) == {"path": "refit", "path.reason": reason, "min_rows": 3}
@@ -309,12 +315,12 @@ def test_the_fast_path_can_be_insisted_on(estimator, reason):
 
 @pytest.mark.parametrize("path", ["slow", "", None, "Fast", True])
 def test_another_path_is_refused(path):
-    with pytest.raises(ds.InputError, match=r"retrain = .*: it is 'auto', 'never' or 'always'"):
+    with pytest.raises(ds.InputError, match=r"retrain = .*: use 'auto', 'never' or 'always'"):
         ds.potential(LogisticRegression(), test=TEST, retrain=path)
 
 
 class Odd(LogisticRegression):
-    """A subclass may do anything: this one says the opposite."""
+    """A subclass that predicts the opposite: nothing is known about what subclasses do."""
 
     def predict(self, X):
         return self.classes_[::-1][np.searchsorted(self.classes_, super().predict(X))]
@@ -341,15 +347,15 @@ def test_every_family_answers_for_its_estimator():
     from sklearn.utils import all_estimators
 
     kinds = dict(all_estimators())
-    for name in FAMILIES:
+    for name in FAMILY_MODULES:
         assert isinstance(ds.learner(kinds[name]()), Fast), name
 
 
-# --- a learner of one's own
+# --- registered learners
 
 
 class Mine(ClassifierMixin, BaseEstimator):
-    """An estimator whose learner is registered."""
+    """An estimator that cannot be fitted: its registered learner must answer for it."""
 
     def fit(self, X, y):
         raise AssertionError("its own learner should be asked")
@@ -358,11 +364,11 @@ class Mine(ClassifierMixin, BaseEstimator):
 
 
 class MyLogistic(LogisticRegression):
-    """A subclass with a learner of its own."""
+    """A subclass with its own registered learner."""
 
 
 class Constant:
-    """A family that says the first class, always; of as many rows as it is told to leave out."""
+    """A family that always predicts the first class, and leaves out `lacking` rows."""
 
     def __init__(self, lacking=0):
         self.lacking = lacking
@@ -403,17 +409,22 @@ def test_what_a_family_is_asked():
     family.asked.clear()
     U.marginals(Z.take([]), Z)
     U(of(Z, ["elm"]))
-    assert family.asked == []  # nothing to be trained
+    assert family.asked == []  # none of these sets has two classes
 
 
-@pytest.mark.parametrize("lacking", [1, 2, -1])
-def test_a_family_that_yields_another_number_of_rows_is_caught(lacking):
+@pytest.mark.parametrize(
+    ("lacking", "error", "says"),
+    [
+        (1, AssertionError, "12 models instead of 13"),
+        (2, AssertionError, "11 models instead of 13"),
+        (-1, ValueError, r"shape \(14,\) .* shape \(13,\)"),
+    ],
+)
+def test_a_family_that_yields_another_number_of_rows_is_caught(lacking, error, says):
     ds.learner.register(Mine, lambda estimator: Fast(estimator, Constant(lacking)))
     U = ds.potential(Mine(), test=TEST)
-    with pytest.raises((AssertionError, ValueError)) as caught:
+    with pytest.raises(error, match=says):
         U.marginals(data(4, 60), Z)
-    if lacking > 0:
-        assert f"{13 - lacking} models instead of 13" in str(caught.value)
 
 
 def test_a_family_may_score_itself():
@@ -468,7 +479,7 @@ def test_a_warning_points_at_the_line_that_caused_it():
 
 def test_text_in_a_column_is_named():
     X = pd.DataFrame({"age": [1.0, 2.0], "town": ["here", "there"]})
-    with pytest.raises(ds.InputError, match="test: column town holds more than numbers"):
+    with pytest.raises(ds.InputError, match="test: column town holds values that are not numbers"):
         ds.potential(LogisticRegression(), test=(X, [0, 1]))
 
 
@@ -486,7 +497,7 @@ def test_what_scikit_learn_refuses_is_left_to_it(estimator):
 
 
 def test_a_set_that_is_beyond_the_fast_path_is_refitted():
-    """Weights by name are an error to scikit-learn where a set lacks a name: it says so."""
+    """scikit-learn refuses weights by label for a set that lacks the label, and says so."""
     X, y = np.random.default_rng(0).normal(size=(20, 2)), np.arange(20) % 2
     U = ds.potential(LogisticRegression(class_weight={7: 2.0}), test=(X, y), retrain="never")
     with pytest.raises(ds.FitError, match="could not be trained"):
@@ -494,13 +505,14 @@ def test_a_set_that_is_beyond_the_fast_path_is_refitted():
 
 
 def test_badly_scaled_columns_under_a_weak_penalty():
+    """Solved to 70 decimal digits, S and each S + z have 102 of the 114 test labels right.
+
+    scikit-learn's solvers stop short of the optimum here, and differ by as many as three labels.
+    """
     rng = np.random.default_rng(1)
     X = 1e6 * rng.normal(size=(150, 3))
     y = (X @ rng.normal(size=(3, 3))).argmax(axis=1)
     S, Z, test = (ds.Points(X[a:b], y[a:b]) for a, b in ((0, 30), (30, 36), (36, 150)))
-    fast, refit = (
-        ds.potential(LogisticRegression(C=1e4, max_iter=2000), test=test, retrain=path)(S)
-        for path in ("never", "always")
-    )
-    assert fast == pytest.approx(refit, abs=0.05)
-    assert len(ds.potential(LogisticRegression(C=1e4), test=test).marginals(S, Z)) == 6
+    U = ds.potential(LogisticRegression(C=1e4), test=test, retrain="never")
+    assert U(S) == 102 / 114
+    assert U.marginals(S, Z).tolist() == [0.0] * 6

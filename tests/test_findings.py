@@ -47,7 +47,7 @@ def test_how_sure_and_what_more_time_gives():
     assert found.surely_reliable < 0.95
     _, sure, more = sentences(found)
     assert f"reliability {found.reliability:.2f}" in sure
-    needed = int(re.search(r"takes about ([\d,]+) draws in all", more).group(1).replace(",", ""))
+    needed = int(re.search(r"need about ([\d,]+) draws in all", more).group(1).replace(",", ""))
     assert needed == found.draws_for(0.95)
     assert "on one core" in more
     sharp = noisy(np.linspace(-1, 1, 40))

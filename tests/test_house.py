@@ -14,7 +14,7 @@ import dshapley
 SOURCE = Path(dshapley.__file__).parent
 
 ORDER = [
-    ["errors", "formatting", "files", "documents", "ownership", "identity"],
+    ["errors", "formatting", "files", "documents", "sealed", "ownership", "identity"],
     ["data"],
     ["metrics"],
     ["learners"],
@@ -25,6 +25,7 @@ ORDER = [
     ["baselines", "theory"],
     ["api"],
     ["market"],
+    ["plots"],
     ["experiments"],
     ["reporting"],
     ["cli"],

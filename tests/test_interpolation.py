@@ -1,4 +1,4 @@
-"""Values of points never run: what is predicted, and whether its errors are honest."""
+"""Predicted values of points that were never run, and whether their stated errors are right."""
 
 import pickle
 
@@ -11,7 +11,7 @@ from sklearn.linear_model import LinearRegression
 import dshapley as ds
 from conftest import labelled
 from dshapley.errors import InputError
-from dshapley.inference.interpolation import FAMILIES, fit, shrunk
+from dshapley.inference.interpolation import VALUE_MODELS, fit, shrunk
 
 
 def smooth(n, *, seed=0):
@@ -21,7 +21,7 @@ def smooth(n, *, seed=0):
 
 
 def shared_errors(y, stderr, rng, B):
-    """B errors of each value: 35 % of the variance shared by all points, 35 % by a class."""
+    """B errors of each value: all points share 35 % of the variance, those of a class 35 % more."""
     groups = np.zeros(len(stderr), dtype=int) if y is None else y
     everyone, own = rng.standard_normal((B, 1)), rng.standard_normal((B, len(stderr)))
     of_class = rng.standard_normal((B, groups.max() + 1))[:, groups]
@@ -43,7 +43,7 @@ def means():
 
 
 def replications(points, truth, *, n, level, model, repeats, simulated=True, seed=0):
-    """Of each of many measurements: the fit, the measured values, and how new points fare."""
+    """Many measurements: the fit, the measured values, and the share of new points covered."""
     for t in range(repeats):
         rng = np.random.default_rng([seed, t])
         order = rng.permutation(len(points))
@@ -60,40 +60,46 @@ def replications(points, truth, *, n, level, model, repeats, simulated=True, see
 
 @pytest.fixture(scope="module")
 def measured(neighbours):
-    """Forty measurements of a hundred points, with half the spread of the values as error."""
+    """Forty measurements of a hundred points; the error is half the spread of the values."""
     return list(replications(*neighbours, n=100, level=0.5, model="ridge", repeats=40))
 
 
 def assert_covers(covered, *, most=0.97):
-    """95 % intervals cover 93 to 97 %, within two standard errors over the replications."""
+    """95 % intervals cover 95 % to `most`, within two standard errors over the replications.
+
+    Measured: 95.4 to 96.6 %, with standard errors of 0.6 to 0.9 %; up to 98 % for the best model.
+    """
     error = np.std(covered) / np.sqrt(len(covered))
-    assert error < 0.012  # else the next line says nothing
-    assert 0.93 - 2 * error < np.mean(covered) < most + 2 * error
+    assert error < 0.01  # else the next line says nothing
+    assert 0.95 - 2 * error < np.mean(covered) < most + 2 * error
 
 
 class TestPrediction:
     def test_a_smooth_function_is_recovered_from_noisy_values(self):
-        """Fails if the model follows the noise (error 0.2) or misses the function (0.7)."""
+        """The error is 0.047; following the noise it would be 0.2, missing the function 0.7."""
         points, truth = smooth(600)
         noise = 0.2 * np.random.default_rng(1).standard_normal(300)
         h = fit(points.take(slice(300)), truth[:300] + noise, np.full(300, 0.2))
         new = h.predict(points.take(slice(300, 600)))
-        assert np.sqrt(np.mean((new.values - truth[300:]) ** 2)) < 0.1
+        assert np.sqrt(np.mean((new.values - truth[300:]) ** 2)) < 0.06
         assert h.name == min(h.scores, key=h.scores.get) == "kernel_ridge"
-        assert list(h.scores) == list(FAMILIES)
+        assert list(h.scores) == list(VALUE_MODELS)
         assert h.n_points == 300
 
     def test_exact_values_have_no_noise(self):
+        """Measured: an r2 of 0.9996, and errors of 0.42 times those stated."""
         points, truth = smooth(200)
         h = fit(points.take(slice(100)), truth[:100], np.zeros(100), model="kernel_ridge")
         new = h.predict(points.take(slice(100, 200)))
         assert (new.inherited == 0).all()
-        assert h.r2 == h.r2_true > 0.99
-        assert np.mean(np.abs(new.values - truth[100:]) < 3 * new.stderr) > 0.95
+        assert h.r2 == h.r2_true > 0.999
+        errors = new.values - truth[100:]
+        assert 0.3 < np.sqrt(np.mean(errors**2) / np.mean(new.stderr**2)) < 1
+        assert np.mean(np.abs(errors) < 1.96 * new.stderr) > 0.95  # measured: 0.99
 
     @pytest.mark.parametrize("model", ["nearest", "kernel_ridge", "forest"])
     def test_a_few_very_noisy_points_do_not_spoil_it(self, model):
-        """Fails without weights: with equal ones the error is several times as large."""
+        """The error is at most 1.003 times that without them; with equal weights, 4 to 40 times."""
         points, truth = smooth(500)
         stderr = np.where(np.arange(200) % 10 == 0, 20.0, 0.05)
         values = truth[:200] + stderr * np.random.default_rng(2).standard_normal(200)
@@ -106,9 +112,9 @@ class TestPrediction:
         everything, clean = np.arange(200), np.flatnonzero(stderr < 1)
         weighted, stated = error(everything, stderr)
         without, stated_without = error(clean, stderr)
-        assert weighted < 1.3 * without
-        assert stated < 2 * stated_without
-        assert weighted < 0.5 * error(everything, np.full(200, 0.05))[0]
+        assert weighted < 1.05 * without
+        assert stated < 1.05 * stated_without  # measured: 0.88 to 0.98 times
+        assert weighted < 0.3 * error(everything, np.full(200, 0.05))[0]
 
     def test_a_model_for_each_class_where_classes_differ_in_more_than_level(self):
         rng = np.random.default_rng(0)
@@ -128,7 +134,7 @@ class TestPrediction:
         assert list(h.scores) == ["ridge"]
 
     def test_labels_of_every_kind(self):
-        """The same classes by another name are the same; numbers are a feature."""
+        """Renamed classes give the same fit; labels that are numbers serve as a feature."""
         X = np.random.default_rng(0).normal(size=(80, 2))
         y = (X[:, 0] > 0).astype(int)
         values, stderr = X[:, 1] * (2 * y - 1), np.full(80, 0.1)
@@ -138,11 +144,11 @@ class TestPrediction:
             np.testing.assert_array_equal(first, same)
         target = np.random.default_rng(1).normal(size=80)
         h = fit((X, target), target**2, stderr, model="kernel_ridge")
-        assert h.r2 > 0.8
+        assert h.r2 > 0.95  # measured: 0.97
         assert len(h.predict((X[:3], target[:3]))) == 3
 
     def test_a_point_is_not_its_own_neighbour(self):
-        """A fitted point looks the same when it is predicted, and alone of its label agrees 0."""
+        """A measured point has the same features when predicted; alone of its label it agrees 0."""
         points = labelled(60)
         y = points.y.copy()
         y[7] = 5
@@ -183,26 +189,29 @@ class TestPrediction:
 
 
 class TestErrors:
-    @pytest.mark.parametrize("model", [*FAMILIES, LinearRegression()])
+    @pytest.mark.parametrize("model", [*VALUE_MODELS, LinearRegression()])
     def test_an_error_that_all_points_share_is_passed_on_whole(self, model):
-        """However many points there are: a mean of equal errors is that error."""
+        """However many points there are: the mean of equal errors is that error."""
         points, truth = smooth(80)
         shift = np.random.default_rng(0).standard_normal((16, 1)) * np.ones(80)
         h = fit(points, truth, np.full(80, 0.3), noise=shift, model=model)
         new = h.predict(smooth(20, seed=1)[0])
-        # A forest is not moved by a shift in any other way; nor is the intercept of the others.
-        np.testing.assert_allclose(new.inherited * new.stderr**2, 0.09, rtol=1e-6)
-        np.testing.assert_allclose(h.held_out.covariance, 0.09, rtol=1e-6)
+        # A shift of all values shifts each model's predictions as much.
+        np.testing.assert_allclose(new.inherited * new.stderr**2, 0.09, rtol=1e-12)
+        np.testing.assert_allclose(h.held_out.covariance, 0.09, rtol=1e-12)
 
     def test_independent_errors_are_averaged(self):
-        """Of 10 equal points that are the nearest, the mean has a tenth of the variance."""
+        """The mean of ten equal points has a tenth of the variance.
+
+        Over 20 such means of 8 errors each, within three standard errors.
+        """
         X = np.repeat(np.arange(20.0), 10)[:, np.newaxis]
         values = X[:, 0] + np.random.default_rng(0).standard_normal(200)
-        noise = np.random.default_rng(1).standard_normal((2000, 200))
+        noise = np.random.default_rng(1).standard_normal((8, 200))
         h = fit(ds.Points(X), values, np.ones(200), noise=noise, model=Groups())
-        new = h.predict(ds.Points([[3.0], [11.0]]))
-        expected = new.inherited * new.stderr**2
-        np.testing.assert_allclose(expected, 0.1, atol=4 * 0.1 * np.sqrt(2 / 8))
+        new = h.predict(ds.Points(np.arange(20.0)[:, np.newaxis]))
+        inherited = np.mean(new.inherited * new.stderr**2)
+        assert inherited == pytest.approx(0.1, abs=3 * 0.1 * np.sqrt(2 / (20 * 8)))
 
     @pytest.mark.slow
     def test_coverage_of_new_points(self, measured):
@@ -232,16 +241,17 @@ class TestErrors:
 
     @pytest.mark.slow
     def test_errors_taken_for_independent_cover_too_little(self, means):
-        """Why `noise` is asked for; and that the tests above can fail."""
+        """Why `fit` asks for `noise`, and proof that the tests above can fail: 56 +- 12 %."""
         points, truth = means
         runs = replications(
             points, truth, n=100, level=1.0, model="kernel_ridge", repeats=10, simulated=False
         )
-        assert np.mean([run[-1] for run in runs]) < 0.85
+        covered = [run[-1] for run in runs]
+        assert np.mean(covered) < 0.95 - 3 * np.std(covered) / np.sqrt(10)
 
     @pytest.mark.slow
     def test_r2_true_is_that_against_the_truth(self, measured):
-        """Fails if shared errors were taken for independent ones, which r2 hides."""
+        """Were shared errors taken for independent ones, it would be off by 0.34 +- 0.04."""
         gaps, naive = [], []
         for h, values, stderr, truth, _ in measured:
             guess = h.held_out.values
@@ -250,7 +260,7 @@ class TestErrors:
             gaps.append(h.r2_true - actual)
             naive.append(1 - lost / (values.var() - np.mean(stderr**2)) - actual)
         assert abs(np.mean(gaps)) < 3 * np.std(gaps) / np.sqrt(40)
-        assert abs(np.mean(naive)) > 3 * np.std(naive) / np.sqrt(40)
+        assert np.mean(naive) > 6 * np.std(naive) / np.sqrt(40)
 
     def test_r2_is_what_it_says(self):
         points, truth = smooth(100)
@@ -259,10 +269,10 @@ class TestErrors:
         r2 = 1 - ((values - h.held_out.values) ** 2).sum() / ((values - values.mean()) ** 2).sum()
         assert h.r2 == pytest.approx(r2)
         assert h.rank_correlation == spearmanr(values, h.held_out.values).statistic
-        # Independent errors: against the truth it is better than against the noisy values.
+        # Predictions are nearer to the truth than to the noisy values.
         true = 1 - ((truth - h.held_out.values) ** 2).sum() / ((truth - truth.mean()) ** 2).sum()
-        assert h.r2 < h.r2_true
-        assert h.r2_true == pytest.approx(true, abs=0.1)
+        assert h.r2 < h.r2_true - 0.1
+        assert h.r2_true == pytest.approx(true, abs=0.07)  # its standard error is 0.033
 
     def test_values_that_are_all_noise(self):
         points, _ = smooth(100)
@@ -274,31 +284,36 @@ class TestErrors:
 class TestShrunk:
     @pytest.mark.slow
     def test_mean_squared_error_falls_and_intervals_cover(self, measured):
-        fall, covered = [], []
+        """It falls by 15 %, which is eight standard errors; intervals cover 94.1 +- 1.8 %."""
+        before, fall, covered = [], [], []
         for h, values, stderr, truth, _ in measured:
             guess = h.held_out
             mean, error = shrunk(
                 values, stderr, guess.values, guess.stderr, covariance=guess.covariance
             )
             assert (error <= stderr + 1e-12).all()
-            fall.append(np.mean((values - truth) ** 2) - np.mean((mean - truth) ** 2))
+            before.append(np.mean((values - truth) ** 2))
+            fall.append(before[-1] - np.mean((mean - truth) ** 2))
             covered.append(np.mean(np.abs(mean - truth) < 1.96 * error))
-        assert np.mean(fall) > 3 * np.std(fall) / np.sqrt(40)
-        assert abs(np.mean(covered) - 0.95) < 0.01 + 2 * np.std(covered) / np.sqrt(40)
+        error = np.std(fall) / np.sqrt(40)
+        assert np.mean(fall) > 6 * error
+        assert np.mean(fall) > 0.15 * np.mean(before) - 2 * error
+        assert abs(np.mean(covered) - 0.95) < 2 * np.std(covered) / np.sqrt(40)
 
     def test_independent_errors_fall_by_much(self, means):
+        """To 0.18 of the mean squared error; 98 % of 300 points are covered."""
         points, truth = means
         stderr = np.full(300, truth.std())
         values = truth[:300] + stderr * np.random.default_rng(0).standard_normal(300)
         guess = fit(points.take(slice(300)), values, stderr, model="kernel_ridge").held_out
         mean, error = shrunk(values, stderr, guess.values, guess.stderr)
-        assert np.mean((mean - truth[:300]) ** 2) < 0.3 * np.mean((values - truth[:300]) ** 2)
-        assert np.mean(np.abs(mean - truth[:300]) < 1.96 * error) > 0.93
+        assert np.mean((mean - truth[:300]) ** 2) < 0.2 * np.mean((values - truth[:300]) ** 2)
+        assert np.mean(np.abs(mean - truth[:300]) < 1.96 * error) > 0.955  # two standard errors
 
     def test_a_prediction_far_off_is_not_followed(self):
         near, far = shrunk([0.0, 0.0], [1.0, 1.0], [1.0, 30.0], [1.0, 1.0])[0]
         assert near == 0.5
-        assert far < 0.5
+        assert far == pytest.approx(30 / 226.5)  # P = 1 + (30^2 - 2) / 4 = 225.5
 
     def test_what_is_exact_stays(self):
         assert shrunk(1.0, 0.0, 2.0, 0.5) == (1.0, 0.0)
@@ -322,14 +337,14 @@ class TestWhatPeopleAreTold:
     @pytest.mark.parametrize(
         ("change", "message"),
         [
-            ({"n": 6}, "6 measured points are too few .* raise p or measure more"),
+            ({"n": 6}, "6 measured points are too few .* raise the share"),
             ({"stderr": np.nan}, "a single draw"),
-            ({"stderr": -1.0}, "not below 0"),
+            ({"stderr": -1.0}, "stderr at least 0"),
             ({"values": np.inf}, "finite"),
             ({"model": "kernel"}, "did you mean 'kernel_ridge'"),
             ({"model": LinearRegression}, "a name or a scikit-learn regressor"),
             ({"noise": np.zeros((4, 3))}, "B rows of 20 finite numbers"),
-            ({"folds": 1}, "two or more"),
+            ({"folds": 1}, "at least two"),
         ],
     )
     def test_arguments(self, change, message):
@@ -345,7 +360,7 @@ class TestWhatPeopleAreTold:
 
     def test_features_that_are_no_numbers(self):
         frame = pd.DataFrame({"age": np.arange(20.0), "city": ["Bern"] * 20})
-        with pytest.raises(InputError, match="more than numbers"):
+        with pytest.raises(InputError, match="is not numeric"):
             fit(ds.Points(frame), np.ones(20), np.ones(20))
         with pytest.raises(InputError, match="column age has NaN"):
             fit(ds.Points(frame[["age"]].replace(3.0, np.nan)), np.ones(20), np.ones(20))
@@ -360,7 +375,7 @@ class TestWhatPeopleAreTold:
             (frame[["a"]], y, "1 columns"),
             (frame.replace(frame.iloc[0, 0], np.nan), y, "column a has NaN"),
             (frame, None, "give labels"),
-            (frame, y + 1, "no fitted point has the label 2"),
+            (frame, y + 1, "no measured point has the label 2"),
         ]:
             with pytest.raises(InputError, match=message):
                 h.predict(ds.Points(X, labels))

@@ -118,10 +118,10 @@ def test_bundles():
 @pytest.mark.parametrize(
     ("estimator", "reason"),
     [
-        (KernelRidge(kernel="precomputed"), "knows no rows"),
-        (KernelRidge(kernel=np.dot), "function of yours"),
+        (KernelRidge(kernel="precomputed"), "kernel='precomputed' has no fast path"),
+        (KernelRidge(kernel=np.dot), "kernel is a function"),
         (KernelRidge(alpha=0), "alpha=0"),
-        (KernelRidge(alpha=np.array([1.0, 2.0])), "several"),
+        (KernelRidge(alpha=np.array([1.0, 2.0])), "alpha is an array"),
     ],
 )
 def test_other_parameters_are_refitted(estimator, reason):

@@ -19,8 +19,11 @@ from dshapley.potentials.testing import check_learner
 pytestmark = pytest.mark.slow
 
 SIZES = [2, 5, 30, 150, 400]
-LABELS = ["accuracy", "balanced_accuracy", "f1"]
-NUMBERS = ["roc_auc", "log_score", "brier"]
+STEPS = ["accuracy", "balanced_accuracy", "f1", "roc_auc"]
+"""Metrics that change in steps: any error in them would be far above rounding."""
+SMOOTH = ["log_score", "brier"]
+NEAR = 1e-11
+"""How near the fast path goes to an optimum; at most 2e-12 is measured at C = 1, in U."""
 NAMES = np.array(["ash", "birch", "elm", "fir"])
 
 
@@ -37,7 +40,7 @@ def tight(**parameters):
 
 
 def data(classes, n, *, d=3, seed=0):
-    """n points of d features, with as many noisy classes."""
+    """n points of d features with this many noisy classes."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d))
     score = X[:, :3].sum(axis=1) + rng.normal(size=n)
@@ -49,16 +52,16 @@ def gap(metric, S, Z, test, **parameters):
     """The largest difference from refitting, in U(S) and all U(S + z)."""
     fast = ds.potential(LogisticRegression(**parameters), test=test, metric=metric, retrain="never")
     slow = ds.potential(tight(**parameters), test=test, metric=metric, retrain="always")
-    # scikit-learn says so where it cannot get any nearer; then it is near enough
+    # scikit-learn warns where rounding stops it; its solution is then near enough.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", category=UserWarning)
         expected, gains = slow(S), slow.marginals(S, Z)
     return max(abs(fast(S) - expected), np.abs(fast.marginals(S, Z) - gains).max(initial=0.0))
 
 
-def check(S, Z, test, *, metrics=(*LABELS, *NUMBERS), **parameters):
+def check(S, Z, test, *, metrics=(*STEPS, *SMOOTH), smooth=NEAR, **parameters):
     for metric in metrics:
-        tolerance = 1e-12 if metric in LABELS else 1e-7
+        tolerance = 1e-12 if metric in STEPS else smooth
         assert gap(metric, S, Z, test, **parameters) <= tolerance, metric
 
 
@@ -77,14 +80,16 @@ def check(S, Z, test, *, metrics=(*LABELS, *NUMBERS), **parameters):
     ],
     ids=str,
 )
-@pytest.mark.filterwarnings("ignore::UserWarning")  # the reference cannot get any nearer
+@pytest.mark.filterwarnings("ignore::UserWarning")  # rounding stops the reference
 def test_equals_refitting(parameters, metrics):
-    check_learner(
-        LogisticRegression(**parameters),
-        metrics=metrics,
-        tolerance=1e-7,
-        reference=tight(**parameters),
-    )
+    """Badly scaled columns leave the reference 2e-9 from the optimum, on smooth metrics."""
+    for metric in metrics:
+        check_learner(
+            LogisticRegression(**parameters),
+            metrics=[metric],
+            tolerance=1e-12 if metric in STEPS else 1e-8,
+            reference=tight(**parameters),
+        )
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "brier"])
@@ -101,7 +106,7 @@ def test_how_it_is_solved_does_not_matter(classes, metric):
             LogisticRegression(solver="newton-cholesky", verbose=1),
         )
     ]
-    assert np.abs(gains[0]).max() > 0.0
+    assert np.abs(gains[0]).max() > 0.004  # measured: 0.0041 to 0.033
     for others in gains[1:]:
         np.testing.assert_array_equal(others, gains[0])
 
@@ -123,7 +128,9 @@ def test_larger_sets(classes, d, k):
 def test_larger_sets_with_more_or_less_of_a_penalty(classes, C, k):
     B, Z, test = (data(classes, n, d=10, seed=seed) for seed, n in enumerate((500, 5, 150)))
     S = B.sample(k - 1, np.random.default_rng(k))
-    check(S, Z, test, C=C, metrics=["accuracy", "roc_auc", "log_score"])
+    # At C = 100 an error of the step weighs more: 8e-11 is measured.
+    smooth = NEAR if C < 1 else 4e-10
+    check(S, Z, test, C=C, metrics=["accuracy", "roc_auc", "log_score"], smooth=smooth)
 
 
 @pytest.mark.parametrize("k", [5, 150])
@@ -194,7 +201,7 @@ def test_a_feature_that_is_constant_in_S(classes):
     check(ds.Points(X, S.y), Z, test, metrics=["accuracy", "log_score"])
 
 
-# --- a value is that of one z
+# --- the value of z depends on no other z
 
 
 @pytest.mark.parametrize("parameters", [{}, {"class_weight": "balanced"}], ids=str)
@@ -210,11 +217,11 @@ def test_alone_and_in_company(classes, lacking, parameters):
         together = U.marginals(S, Z)
         alone = [U.marginals(S, z)[0] for z in Z]
         backwards = U.marginals(S, Z.take(slice(None, None, -1)))[::-1]
-        rounding = 0.0 if metric == "accuracy" else 1e-10
+        rounding = 0.0 if metric == "accuracy" else NEAR  # measured: 7e-13
         np.testing.assert_allclose(alone, together, rtol=0.0, atol=rounding)
         np.testing.assert_allclose(backwards, together, rtol=0.0, atol=rounding)
-        worth = [U(S + z) - U(S) for z in Z]
-        np.testing.assert_allclose(worth, together, rtol=0.0, atol=max(rounding, 1e-15))
+        refitted = [U(S + z) - U(S) for z in Z]
+        np.testing.assert_allclose(refitted, together, rtol=0.0, atol=max(rounding, 1e-15))
 
 
 def test_more_points_than_a_block(monkeypatch):
@@ -228,7 +235,7 @@ def test_more_points_than_a_block(monkeypatch):
     monkeypatch.setattr(logistic.Logistic, "outputs", outputs)
     S, Z, test = data(2, 2000), data(2, 300, seed=1), data(2, 50, seed=2)
     check(S, Z, test, metrics=["accuracy"])
-    assert sum(sizes[-3:]) == 301  # S, a whole block, the rest
+    assert sizes == [1, 1, 262, 38]  # S; then S, a whole block and the rest
 
 
 @pytest.mark.parametrize("parameters", [{}, {"class_weight": "balanced"}], ids=str)
@@ -243,26 +250,36 @@ def test_blocks_of_any_size(classes, parameters, monkeypatch):
         whole = U.marginals(S, Z)
         for size in (1, 7, 50):
             monkeypatch.setattr(logistic, "_block_size", lambda *_, size=size: size)
-            rounding = 0.0 if metric == "accuracy" else 1e-10
+            rounding = 0.0 if metric == "accuracy" else NEAR
             np.testing.assert_allclose(U.marginals(S, Z), whole, rtol=0.0, atol=rounding)
 
 
 @pytest.mark.parametrize("classes", [2, 4])
 def test_what_is_not_found_together_is_fitted_alone(classes, monkeypatch):
+    alone = []
+    for kind in (logistic._Base, logistic.Softmax):
+
+        def with_lost(self, outputs, lost, rows, y, plain=kind._with_lost):
+            alone.append(len(lost))
+            return plain(self, outputs, lost, rows, y)
+
+        monkeypatch.setattr(kind, "_with_lost", with_lost)
     S, Z, test = (data(classes, n, d=5, seed=seed) for seed, n in enumerate((60, 8, 100)))
     for metric in ("accuracy", "roc_auc", "brier"):
         U = ds.potential(LogisticRegression(), test=test, metric=metric, retrain="never")
         found = U.marginals(S, Z)
         with monkeypatch.context() as patch:
             patch.setattr(passes, "_PASSES", 0)
-            np.testing.assert_allclose(U.marginals(S, Z), found, rtol=0.0, atol=1e-9)
+            np.testing.assert_allclose(U.marginals(S, Z), found, rtol=0.0, atol=NEAR)
+    assert alone[::2] == [0, 0, 0]
+    assert min(alone[1::2]) >= 4  # of eight z, whose labels may be sure without a pass
 
 
 # --- any small set
 
 
 def margins(model, X):
-    """The lead of the predicted class at each row."""
+    """How far the predicted class is ahead of the next, at each row."""
     f = model.decision_function(X)
     if f.ndim == 1:
         return np.abs(f)
@@ -291,7 +308,7 @@ def test_any_small_set(k, d, classes, logC, intercept, seed):
         for T in (S, *(S + z for z in Z)):
             if len(np.unique(T.y)) > 1:
                 sure &= margins(tight(**parameters).fit(T.X, T.y), test.X) > 1e-6
-    assert sure.mean() > 0.8
+    assert sure.mean() >= 0.9  # the least of 10,000 examples: 0.95
     assert gap("accuracy", S, Z, test.take(sure), **parameters) <= 1e-12
 
 
@@ -301,7 +318,7 @@ def test_any_small_set(k, d, classes, logC, intercept, seed):
 @pytest.mark.parametrize(
     ("parameters", "reason"),
     [
-        ({"solver": "liblinear"}, "solver='liblinear' has an optimum of its own"),
+        ({"solver": "liblinear"}, "solver='liblinear' has a different optimum"),
         ({"l1_ratio": 1.0, "solver": "saga"}, "only the L2 penalty has a fast path"),
         ({"l1_ratio": 0.5, "solver": "saga"}, "only the L2 penalty has a fast path"),
         ({"penalty": "l1", "solver": "saga"}, "only the L2 penalty has a fast path"),
@@ -327,7 +344,7 @@ def test_known_parameters_are_not_refitted():
     assert U.describe()["path"] == "fast"
 
 
-# --- what a review of these paths found
+# --- regressions
 
 
 def test_roc_auc_of_a_test_set_that_lacks_a_class():
@@ -337,7 +354,7 @@ def test_roc_auc_of_a_test_set_that_lacks_a_class():
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_roc_auc_keeps_the_contract():
-    check_learner(LogisticRegression(), metrics=["roc_auc"], tolerance=1e-7, reference=tight())
+    check_learner(LogisticRegression(), metrics=["roc_auc"], tolerance=1e-12, reference=tight())
 
 
 @pytest.mark.parametrize("classes", [2, 4])
@@ -356,30 +373,32 @@ def test_a_weak_penalty_keeps_the_contract(parameters):
     check_learner(
         LogisticRegression(**parameters),
         metrics=["accuracy"],
-        tolerance=1e-7,
+        tolerance=1e-12,
         reference=tight(**parameters),
     )
 
 
 @pytest.mark.parametrize("metric", ["balanced_accuracy", lambda y, p: float(np.mean(y == p))])
-@pytest.mark.parametrize("model", [GaussianNB(), LogisticRegression()])
-def test_more_classes_than_a_byte_holds(model, metric):
+@pytest.mark.parametrize(
+    ("model", "reference"), [(GaussianNB(), GaussianNB()), (LogisticRegression(), tight())]
+)
+def test_more_classes_than_a_byte_holds(model, reference, metric):
     rng = np.random.default_rng(1)
     y = np.repeat(np.arange(150), 3)
     X = 5.0 * rng.normal(size=(150, 4))[y] + 0.3 * rng.normal(size=(450, 4))
     S, test = ds.Points(X[::3], y[::3]), ds.Points(X[2::3], y[2::3])
     found, expected = (
-        ds.potential(model, test=test, metric=metric, retrain=path)(S + S.take([0]))
-        for path in ("never", "always")
+        ds.potential(estimator, test=test, metric=metric, retrain=path)(S + S.take([0]))
+        for estimator, path in ((model, "never"), (reference, "always"))
     )
-    assert found == pytest.approx(expected, abs=0.02)
+    assert found == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("scale", [1e3, 1e6])
 @pytest.mark.parametrize("C", [1.0, 100.0])
 def test_three_classes_of_large_features(scale, C):
-    """A preconditioner that single precision cannot hold."""
+    """The preconditioner has entries that single precision cannot hold."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(130, 1))
     y = (X @ rng.normal(size=(1, 3))).argmax(axis=1)

@@ -277,11 +277,11 @@ def test_workers_find_the_same_bits(weights):
 @pytest.mark.parametrize(
     ("parameters", "reason"),
     [
-        ({"weights": lambda distances: distances}, "function of yours"),
-        ({"metric": lambda a, b: abs(a - b).sum()}, "no distance between rows"),
-        ({"metric": "precomputed"}, "no distance between rows"),
-        ({"metric": "jaccard"}, "no distance between rows"),
-        ({"metric": "nan_euclidean"}, "no distance between rows"),
+        ({"weights": lambda distances: distances}, "weights is a function"),
+        ({"metric": lambda a, b: abs(a - b).sum()}, "not one of the supported distances"),
+        ({"metric": "precomputed"}, "not one of the supported distances"),
+        ({"metric": "jaccard"}, "not one of the supported distances"),
+        ({"metric": "nan_euclidean"}, "not one of the supported distances"),
         ({"metric": "mahalanobis"}, "depends on the rows of S"),
         ({"n_neighbors": None}, "n_neighbors"),
     ],

@@ -192,7 +192,7 @@ def test_text_labels(database, held_out):
         ({"m": 0}, "m = 0"),
         ({"n_neighbors": 0}, "n_neighbors = 0"),
         ({"points": (np.zeros((1, 2)), [0])}, "points has 2 columns"),
-        ({"points": (np.full((1, 3), np.nan), [0])}, "points has values that are not finite"),
+        ({"points": (np.full((1, 3), np.nan), [0])}, "points has missing or infinite values"),
         ({"test": ds.Points(np.zeros((2, 3)))}, "test has no labels"),
     ],
 )

@@ -113,7 +113,7 @@ def test_rows_that_differ_are_refused_wherever_they_are(foreign, tmp_path):
     rows.assign(age=rows["age"] + 1).to_csv(tmp_path / "offer.csv", index=False)
     done = call(*commands(foreign)[0], "--source", tmp_path)
     assert done.exit_code == 2
-    assert "offer.csv is not what it was" in done.stderr
+    assert "offer.csv has changed since" in done.stderr
 
 
 def test_the_key_is_private_and_made_once(tmp_path, monkeypatch):

@@ -62,18 +62,18 @@ class TestFast:
 
     def test_measured_points_have_the_values_of_algorithm_2(self, setting):
         fast = self.run(setting, sampling=ds.Sampling(share=0.4, weights="1/k"), seed=3)
-        assert fast.filled is not None
-        measured = ~fast.filled.predicted
+        assert type(fast).__name__ == "CompletedValuation"
+        measured = ~fast.predicted
         assert abs(measured.sum() - 60) <= 3 * np.sqrt(150 * 0.4 * 0.6)
         full = self.run(setting, sampling="1/k", seed=3)
         np.testing.assert_allclose(fast.values[measured], full.values[measured], rtol=1e-6)
         frame = fast.to_frame()
-        assert frame["predicted"].tolist() == fast.filled.predicted.tolist()
+        assert frame["predicted"].tolist() == fast.predicted.tolist()
         assert len(fast) == len(full) == 150
 
     def test_the_others_are_predicted_by_a_regression_on_them(self, setting):
         fast = self.run(setting, sampling=ds.Sampling(share=0.4, weights="1/k"), seed=3)
-        predicted = fast.filled.predicted
+        predicted = fast.predicted
         assert fast.predict(setting[0].take(predicted)).values.tolist() == (
             fast.values[predicted].tolist()
         )
@@ -87,7 +87,7 @@ class TestFast:
     def test_with_auto_weights(self, setting):
         fast = self.run(setting, sampling=ds.Sampling(share=0.4))
         assert fast.draws.balanced
-        assert fast.draws.anchor is not None
+        assert fast.draws.control_variates is not None
         assert np.isfinite(fast.stderr).all()
 
     def test_the_same_seed_measures_the_same_points(self, setting, tmp_path):
@@ -117,13 +117,12 @@ class TestFast:
 
     def test_what_predictions_do_not_have(self, setting):
         fast = self.run(setting, sampling=ds.Sampling(share=0.4))
-        with pytest.raises(ds.InputError, match="each on its own only"):
+        with pytest.raises(ds.InputError, match="neither simultaneous nor anytime"):
             fast.interval(simultaneous=True)
-        with pytest.raises(ds.InputError, match="predictions already"):
-            fast.shrunk()
-        with pytest.raises(ds.InputError, match="have no ranks"):
-            fast.rank_interval()
-        with pytest.raises(ds.InputError, match=r"extrapolate filled\.measured"):
+        for refused in (fast.shrunk, fast.rank_interval, fast.influence):
+            with pytest.raises(ds.InputError, match=r"ask valuation\.measured"):
+                refused()
+        with pytest.raises(ds.InputError, match=r"extrapolate valuation\.measured"):
             ds.profile.extrapolate(fast, m=50)
 
 
@@ -156,13 +155,13 @@ class TestCommandLine:
         options = ["--target", "income", "--model", "naive_bayes", "--m", 20, "--jobs", 1]
         result = call("plan", adult, *options, "--precision", 0.05, "--draws", 40, "--out", out)
         assert result.exit_code == 0, result.output
-        assert "for +-0.05 on every value (95% confidence, all at once)" in result.stdout
+        assert "for ±0.05 on every value (95% confidence, all at once)" in result.stdout
         assert "planned from 40 draws" in result.stdout
         assert len(ds.load_run(out)) == 40
         again = call("value", adult, *options, "--draws", 60, "--out", out)
         assert again.exit_code == 0, again.output
         assert len(ds.load_run(out)) == 60
-        assert "for +-" in call("plan", adult, *options, "--draws", 30).stdout
+        assert "for ±" in call("plan", adult, *options, "--draws", 30).stdout
         bad = call("plan", adult, *options, "--precision", -1)
         assert bad.exit_code == 2
         assert "precision = -1.0" in bad.stderr
@@ -185,7 +184,7 @@ class TestCommandLine:
         adult_sample().tail(7).to_csv(new, index=False)
         result = call("predict", out, new, "--out", tmp_path / "new values.csv")
         assert result.exit_code == 0, result.output
-        assert "measured rows; on held-out rows R2" in result.stdout
+        assert "For held-out rows, R2 is" in result.stdout
         frame = pd.read_csv(tmp_path / "new values.csv")
         assert frame.columns.tolist() == ["id", "value", "stderr", "low", "high"]
         assert len(frame) == 7

@@ -597,7 +597,7 @@ def test_names_that_cannot_be_used_are_named(names, message):
 
 
 def test_equal_groups_are_not_told_apart_by_how_they_are_written():
-    with pytest.raises(InputError, match="groups holds equal values that are written differently"):
+    with pytest.raises(InputError, match="groups holds equal values with different spellings"):
         Bundles(Points(np.zeros((2, 1))), [Decimal("1.0"), Decimal("1.00")])
 
 
@@ -852,7 +852,7 @@ def test_two_columns_of_one_name():
     ("other", "message"),
     [
         (Points(np.zeros((1, 2))), "labelled and unlabelled"),
-        (Points(np.zeros((1, 3)), ["a"]), "of 2 and of 3 columns"),
+        (Points(np.zeros((1, 3)), ["a"]), "with 2 and 3 columns"),
         (Points(pd.DataFrame(np.zeros((1, 2))), ["a"]), "array and a data frame"),
     ],
 )

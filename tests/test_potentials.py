@@ -465,7 +465,7 @@ def test_a_score_that_is_no_number_is_an_error(path):
 def test_unlabelled_points_train_no_model(path):
     U = potential(GaussianNB(), test=TWO, retrain=path)
     nameless = Points(TWO.X)
-    with pytest.raises(InputError, match="these points have no labels, and a model needs them"):
+    with pytest.raises(InputError, match="these points have no labels, which a model needs"):
         U(nameless)
     for S in (TWO, TWO.take([]), TWO.take([0]), nameless):
         for Z in (nameless, Bundles(nameless, TWO.y)):
@@ -586,7 +586,7 @@ def with_bad(points, bad, *, frame):
 def test_what_is_not_finite_is_refused_and_its_column_named(model, bad, what, frame, path):
     good, wrong = with_bad(TWO, 1.0, frame=frame), with_bad(TWO, bad, frame=frame)
     column = "pay" if frame else "1"
-    with pytest.raises(InputError, match=f"test has {what} in column {column}: fill it in"):
+    with pytest.raises(InputError, match=f"test has {what} in column {column}: replace it"):
         potential(model, test=wrong, retrain=path)
     U = potential(model, test=good, retrain=path)
     U.check(good, name="database")
@@ -644,7 +644,7 @@ def test_points_must_have_the_columns_of_the_test_set():
     with pytest.raises(InputError, match="both be arrays or both be data frames"):
         frame.check(TWO, name="database")
     for other in (table[["pay", "age"]], table.rename(columns={"pay": "wage"})):
-        with pytest.raises(InputError, match="other columns, or in another order: see"):
+        with pytest.raises(InputError, match="differ from the test set's, starting at"):
             frame.check(Points(other, TWO.y), name="database")
 
 
@@ -718,7 +718,12 @@ class UnknownClassifier(Unknown):
         (Ridge(), TWO, None, "test: a regressor needs numbers for y"),
         (GaussianNB(), NUMBERS, None, "test: y holds fractions"),
         (GaussianNB(), TWO, "acuracy", "unknown metric 'acuracy': did you mean 'accuracy'"),
-        (GaussianNB(), Points(TWO.X), None, "test: a model is scored on labels: give y"),
+        (
+            GaussianNB(),
+            Points(TWO.X),
+            None,
+            "test: the test set has no labels to score models on: give y",
+        ),
         (GaussianNB(), TWO.take([]), None, "test: there are no rows"),
         (GaussianNB(), (TWO.X, TWO.y[:3]), None, "test: X has 40 rows but y has 3"),
         (GaussianNB(), TWO.X, None, "test: expected Points or a pair"),

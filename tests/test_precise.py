@@ -248,5 +248,5 @@ def test_an_optimum_that_is_not_certain_is_an_error_and_not_refitted(classes, mo
     S, Z = ds.Points(X[:8], y[:8]), ds.Points(X[8:10], y[8:10])
     assert len(np.unique(S.y)) == classes
     for ask in (lambda: U(S), lambda: U.marginals(S, Z)):
-        with pytest.raises(FitError, match=r"8 rows: its optimum cannot be found .* a smaller C"):
+        with pytest.raises(FitError, match=r"8 rows: the optimum cannot be found .* a smaller C"):
             ask()

@@ -212,7 +212,7 @@ def scaled(**options):
     [
         (
             {"fitting": ds.Fitting(preprocess="twice")},
-            "preprocess = 'twice': it is 'each' or 'once'",
+            "preprocess = 'twice': use 'each' or 'once'",
         ),
         (
             {"fitting": ds.Fitting(retrain="never")},
@@ -237,7 +237,7 @@ def scaled(**options):
                 ),
                 "fitting": ONCE,
             },
-            "database: preprocess = 'once' cannot transform it: its steps leave columns that are",
+            "database: preprocess = 'once' cannot transform it: the steps return columns that are",
         ),
         (
             {

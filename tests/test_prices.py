@@ -71,7 +71,7 @@ def test_each_size_has_the_values_of_that_size(valuation, prices):
 def test_beyond_the_run_values_are_extrapolated_with_a_notice():
     game = MeanGame(np.random.default_rng(0).normal(size=(20, 2)), m=40)
     valuation = ds.estimate(record(game, np.random.default_rng(1), 400))
-    with pytest.warns(DShapleyWarning, match="beyond the run's 40"):
+    with pytest.warns(DShapleyWarning, match="larger than the run's m = 40"):
         prices = market.price_list(valuation, rate=1.0, m=[40, 80])
     assert np.array_equal(prices.at(80)["value"], ds.profile.extrapolate(valuation, m=80).values)
     assert prices.terms["totals"][0]["errors"] == "joint"
@@ -188,10 +188,13 @@ TAMPERED = [
     (lambda f: edit_csv(f, cheaper), "its checksum does not match"),
     (lambda f: edit_csv(f, lambda frame: frame.iloc[::-1]), "its checksum does not match"),
     (lambda f: edit_csv(f, lambda frame: frame.iloc[1:]), "25 ids have a price for m = 8"),
-    (lambda f: edit_csv(f, lambda frame: frame.replace({"id": {"4": "3"}})), "there twice"),
+    (lambda f: edit_csv(f, lambda frame: frame.replace({"id": {"4": "3"}})), "occurs twice"),
     (lambda f: edit_csv(f, lambda frame: frame.replace({"id": {"4": ""}})), "the id is missing"),
-    (lambda f: edit_csv(f, lambda frame: frame.drop(columns="id")), "no column 'id'"),
-    (lambda f: edit_csv(f, lambda frame: frame.replace({"m": {"8": "9"}})), "other m than terms"),
+    (lambda f: edit_csv(f, lambda frame: frame.drop(columns="id")), "column 'id' is missing"),
+    (
+        lambda f: edit_csv(f, lambda frame: frame.replace({"m": {"8": "9"}})),
+        "different m than terms",
+    ),
     (lambda f: edit_terms(f, lambda terms: terms.update(metric="f1")), "checksum does not match"),
     (lambda f: edit_terms(f, lambda terms: terms["totals"][0].update(price=1.0)), "checksum"),
     (lambda f: edit_terms(f, lambda terms: terms.pop("checksum")), "terms.json is damaged"),
@@ -236,18 +239,21 @@ def test_nothing_else_is_overwritten(tmp_path, prices):
     ("options", "says"),
     [
         ({}, "rate"),
-        ({"rate": 1.0, "budget": 2.0}, "one of the two"),
+        ({"rate": 1.0, "budget": 2.0}, "give either the price"),
         ({"rate": 0.0}, "rate = 0"),
         ({"rate": float("nan")}, "rate = nan"),
         ({"budget": -1.0}, "budget = -1"),
         ({"rate": 1.0, "floor": -1.0}, "floor = -1"),
-        ({"budget": 10.0, "floor": 1.0}, "26 prices of at least 1 are 26 already"),
+        ({"budget": 10.0, "floor": 1.0}, "26 prices at the floor of 1 already cost 26"),
         ({"rate": 1.0, "m": 0}, "m = 0"),
         ({"rate": 1.0, "m": [8, 8]}, "each data set size once"),
         ({"rate": 1.0, "m": [2.5]}, "m = 2.5"),
         ({"rate": 1.0, "confidence": 95}, "confidence"),
         ({"rate": 1.0, "details": pd.DataFrame({"a": [1]})}, "1 rows for 26 points"),
-        ({"rate": 1.0, "details": pd.DataFrame({"price": range(26)})}, "called 'price' already"),
+        (
+            {"rate": 1.0, "details": pd.DataFrame({"price": range(26)})},
+            "already has a column 'price'",
+        ),
     ],
 )
 def test_bad_pricing_is_refused(valuation, options, says):
@@ -270,7 +276,7 @@ def test_a_budget_needs_something_of_value(valuation):
 
 
 def test_ids_that_nobody_can_tell_apart(valuation):
-    for ids, says in ((["a", "a"], "called 'a'"), (["a", ""], "has no id")):
+    for ids, says in ((["a", "a"], "have the id 'a'"), (["a", ""], "has an empty id")):
         values = ds.Valuation(
             values=np.ones(2),
             stderr=np.zeros(2),
@@ -293,7 +299,7 @@ def test_an_unsure_rate_is_said():
         ids=np.arange(9),
         rows=np.ones(9, int),
     )
-    with pytest.warns(DShapleyWarning, match="more draws are needed"):
+    with pytest.warns(DShapleyWarning, match="make more draws"):
         market.price_list(values, budget=5.0)
 
 

@@ -203,10 +203,10 @@ def test_many_points_in_blocks(monkeypatch):
 @pytest.mark.parametrize(
     ("estimator", "reason"),
     [
-        (Ridge(positive=True), "positive=True is no linear problem"),
-        (LinearRegression(positive=True), "positive=True is no linear problem"),
+        (Ridge(positive=True), "positive=True has no closed-form solution"),
+        (LinearRegression(positive=True), "positive=True has no closed-form solution"),
         (Ridge(alpha=0.0), "alpha=0"),
-        (Ridge(alpha=np.array([1.0])), "alpha is several numbers"),
+        (Ridge(alpha=np.array([1.0])), "alpha is an array"),
         (RidgeClassifier(alpha=0.0), "alpha=0"),
         (RidgeClassifier(class_weight={"ash": 0.0}), "class_weight"),
     ],

@@ -151,7 +151,7 @@ def test_interrupt_keeps_finished_draws_and_says_how_to_go_on(tmp_path, setup):
     assert isinstance(stop.value, KeyboardInterrupt)
     assert len(stop.value.draws) == len(ds.load_run(tmp_path / "run")) == 8
     calls.clear()
-    with pytest.raises(ds.Interrupted, match="name a folder"):
+    with pytest.raises(ds.Interrupted, match="give a run folder"):
         ds.run(U, design, Z, stop=1000)
 
 

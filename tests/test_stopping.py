@@ -186,5 +186,5 @@ def test_an_order_of_equal_values_is_never_settled():
 
 @pytest.mark.parametrize("reliability", [0.0, 1.0, -1, 2])
 def test_a_reliability_lies_between_zero_and_one(reliability):
-    with pytest.raises(ds.InputError, match="lies between 0 and 1"):
+    with pytest.raises(ds.InputError, match="give a number between 0 and 1"):
         Settled(reliability)

@@ -43,27 +43,25 @@ def test_folder_holds_the_run(tmp_path, setup):
     assert manifest["identity"]["m"] == 8
     assert manifest["identity"]["database"] == setup[1].database.fingerprint()
     assert {"dshapley", "numpy", "scikit-learn", "python"} <= set(manifest["versions"])
-    assert manifest["format"] == 5
+    assert manifest["format"] == 6
     assert loaded.seconds.tolist() == draws.seconds.tolist()
     assert (loaded.seconds > 0).all()
 
 
-@pytest.mark.parametrize("stratified", [False, True])
+@pytest.mark.parametrize("balanced", [False, True])
 @pytest.mark.parametrize("labels", [True, False])
-def test_folder_holds_what_the_anchor_needs(tmp_path, setup, stratified, labels):
-    """And how sizes were drawn: estimates of what was loaded are those of the run."""
+def test_folder_holds_what_control_variates_need(tmp_path, setup, balanced, labels):
+    """Estimates from the loaded record equal those of the run, also with balanced sizes."""
     U, _, Z = setup
     database = U.database if labels else ds.Points(U.database.X)
     Z = Z if labels else ds.Points(Z.X)
-    design = ds.Design(
-        database, 8, weights="1/k", seed=3, balanced=stratified, control_variates=True
-    )
+    design = ds.Design(database, 8, weights="1/k", seed=3, balanced=balanced, control_variates=True)
     ds.run(U, design, Z, stop=50, store=tmp_path / "run")
     draws = ds.run(U, design, Z, stop=150, store=tmp_path / "run")
     loaded = ds.load_run(tmp_path / "run")
     assert same(loaded, draws)
     assert same(draws, ds.run(U, design, Z, stop=150))
-    assert loaded.balanced == stratified
+    assert loaded.balanced == balanced
     for name, column in draws.columns().items():
         np.testing.assert_array_equal(loaded.columns()[name], column, err_msg=name)
     a, b = ds.estimate(loaded), ds.estimate(draws)
@@ -71,13 +69,13 @@ def test_folder_holds_what_the_anchor_needs(tmp_path, setup, stratified, labels)
     assert a.stderr.tobytes() == b.stderr.tobytes()
 
 
-@pytest.mark.parametrize("number", [1, 2, 3, 4, 6, None, True, "5"])
+@pytest.mark.parametrize("number", [1, 2, 3, 4, 5, 7, None, True, "6"])
 def test_a_folder_of_another_format_is_refused(tmp_path, setup, number):
-    """Those of earlier versions among them."""
+    """Formats of earlier versions are refused too; 1 and 2 could hold wrong numbers."""
     ds.run(*setup, stop=5, store=tmp_path / "run")
     path = tmp_path / "run" / "manifest.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "format": number}))
-    why = "wrong numbers" if number in (1, 2) and number is not True else "this dshapley reads 5"
+    why = "wrong numbers" if number in (1, 2) and number is not True else "this dshapley reads 6"
     message = rf"has format {number!r}; .*{why}"
     for ask in (
         lambda: ds.load_run(tmp_path / "run"),
@@ -95,13 +93,10 @@ def test_same_call_computes_nothing(tmp_path, setup):
         calls.append(len(S))
         return U(S)
 
-    # The same name, source and closure: the same potential.
     first = ds.run(counted, design, Z, stop=5, store=tmp_path / "run")
-    n = len(calls)
-    calls_before = calls.copy()
+    assert len(calls) == 5 * (len(Z) + 1)
     calls.clear()
     again = ds.run(counted, design, Z, stop=5, store=tmp_path / "run")
-    assert n == len(calls_before) == 5 * (len(Z) + 1)
     assert calls == []
     assert same(first, again)
 
@@ -191,7 +186,8 @@ def truncate(path):
 
 def flip(path):
     data = bytearray(path.read_bytes())
-    data[data.index(b"NUMPY", len(data) // 3)] ^= 0xFF  # in an array, whatever lies between
+    # The start of an array: between arrays lies metadata that nothing depends on.
+    data[data.index(b"NUMPY", len(data) // 3)] ^= 0xFF
     path.write_bytes(bytes(data))
 
 
@@ -263,7 +259,10 @@ def test_a_header_of_another_run_is_refused(tmp_path, setup):
 
 
 def test_any_flipped_bit_is_found(tmp_path, setup):
-    """Whatever it makes of the zip file; a bit that nothing depends on may flip unseen."""
+    """Of 300 flips 242 are named; the others are in zip metadata that nothing depends on.
+
+    The floor is two binomial standard errors lower.
+    """
     straight = ds.run(*setup, stop=10, store=tmp_path / "run")
     shard = shards(tmp_path / "run")[0]
     data = shard.read_bytes()
@@ -278,7 +277,7 @@ def test_any_flipped_bit_is_found(tmp_path, setup):
             with contextlib.suppress(ds.RunFolderError):  # it was the only shard
                 assert same(ds.load_run(tmp_path / "run"), straight)
         found += any(shard.name in str(warning.message) for warning in said)
-    assert found > 200
+    assert found > 228
 
 
 def test_two_runs_that_start_on_one_folder_do_not_mix(tmp_path, setup):
@@ -334,7 +333,7 @@ def test_folders_that_are_no_runs(tmp_path, setup):
 
 
 def test_an_unwritable_folder(tmp_path, setup, monkeypatch):
-    # Root may write anywhere, so the permission is taken away where it is asked for.
+    # Tests may run as root, who may write anywhere: no permission is simulated.
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     with pytest.raises(ds.RunFolderError, match="cannot be written"):
         ds.run(*setup, stop=3, store=tmp_path / "run")
@@ -357,9 +356,14 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path):
 
 def test_no_pickle_in_a_run_folder(tmp_path, setup):
     """Opening somebody's run must not run their code."""
-    ds.run(*setup, stop=3, store=tmp_path / "run")
+    U, design, Z = setup
+    named = ds.Points(Z.X, Z.y, ids=np.array([*"abcde", "çelik"], dtype=object))
+    ds.run(U, design, named, stop=3, store=tmp_path / "run")
+    files = sorted(path.name for path in (tmp_path / "run").rglob("*.npz"))
+    assert files == ["00000000-00000002.npz", "header.npz"]
     for path in (tmp_path / "run").rglob("*.npz"):
         with np.load(path, allow_pickle=False) as file:
+            assert len(file.files) > 0
             assert all(file[name].dtype != object for name in file)
 
 
@@ -393,7 +397,7 @@ def test_stale_temporary_files_are_swept_and_those_in_use_are_not(tmp_path, setu
     stale = [run / f".manifest.json.{here}.{ended.pid}.abcd1234.tmp",
              run / "draws" / f".0-4.npz.{here}.{ended.pid}.abcd1234.tmp",
              run / f".header.npz.{other}.1.abcd1234.tmp"]  # fmt: skip
-    (run / f".y.{here}.²³.abcd1234.tmp").touch()
+    (run / f".y.{here}.²³.abcd1234.tmp").touch()  # digits to Python, but no process number
     in_use = [run / f".manifest.json.{here}.{os.getpid()}.abcd1234.tmp",
               run / f".manifest.json.{other}.{ended.pid}.abcd1234.tmp"]  # fmt: skip
     for path in (*stale, *in_use):

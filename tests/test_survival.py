@@ -80,6 +80,7 @@ import os, signal, sys
 import numpy as np
 import dshapley as ds
 import dshapley.running.run_folder as store
+import dshapley.sealed as sealed
 
 nth, when, calls, whole = int(sys.argv[2]), sys.argv[3], [], store.write_atomically
 
@@ -93,7 +94,7 @@ def write(path, writer, **options):
     if len(calls) == nth:
         os.kill(os.getpid(), signal.SIGKILL)
 
-store.write_atomically = write
+store.write_atomically = sealed.write_atomically = write
 database = ds.Points(np.arange(12.0).reshape(6, 2))
 ds.run(ds.MeanPotential(database), ds.Design(database, m=4), database, stop=5, store=sys.argv[1])
 """

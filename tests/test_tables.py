@@ -51,7 +51,7 @@ def test_formats(tmp_path, table, suffix):
     ("name", "text", "says"),
     [
         ("gone.csv", None, "no such file"),
-        ("t.xlsx", "x", "a table is a .csv, .tsv or .parquet"),
+        ("t.xlsx", "x", "give a .csv, .tsv or .parquet"),
         ("t.csv", "", "cannot be read as CSV"),
         ("t.csv", "a,b\n", "the table is empty"),
         ("t.parquet", "not parquet", "cannot be read as PARQUET"),
@@ -168,7 +168,7 @@ def test_empty_and_wide_columns_are_said(table):
     made = prepare(table, target="bought", task="classification")
     text = " ".join(made.notices)
     assert "without any value are left out: nothing" in text
-    assert "of code only the 49 most frequent" in text
+    assert "only the 49 most frequent values of code" in text
 
 
 def test_text_that_is_nearly_all_different_is_left_out_and_said(table):
@@ -195,7 +195,7 @@ def test_rows_set_aside_for_testing_are_said():
     """Only where a share is asked for, and the rows set aside would otherwise be valued."""
     table = pd.DataFrame({"x": np.arange(50.0), "y": np.arange(50) % 2})
     made = prepare(table, target="y", task="classification", test_size=0.2)
-    assert made.notices[-1].startswith("10 rows are set aside to test models on and get no value")
+    assert made.notices[-1].startswith("10 rows are set aside as test rows and get no value")
     assert len(made.test) == 10
     for other in ({}, {"points": table, "test_size": 0.2}, {"test": table, "test_size": 0.2}):
         made = prepare(table, target="y", task="classification", **other)
@@ -212,7 +212,9 @@ def test_what_is_nearly_all_different_is_counted_on_the_database(table):
         codes[:repeated] = "again"
         database, test = table.assign(code=codes), table.assign(code="again")
         made = prepare(database, target="bought", task="classification", test=test)
-        assert any("of code only the 49" in text for text in made.notices) == kept
+        assert (
+            any("only the 49 most frequent values of code" in text for text in made.notices) == kept
+        )
         assert any("nearly all different" in text for text in made.notices) != kept
 
 
@@ -573,7 +575,7 @@ def test_a_column_of_a_different_kind_in_a_second_table(table, cells, says):
         ({"id_column": "bought"}, "'bought' is the target: name a different column with --id"),
         ({"group_column": "bought"}, "'bought' is the target: .* --group"),
         ({"drop": ["age", "bought"]}, "'bought' is the target: .* --drop"),
-        ({"task": "regression"}, "the target 'bought' holds text: regression needs numbers"),
+        ({"task": "regression"}, "the target 'bought' holds text, but regression needs numbers"),
     ],
 )
 def test_a_target_has_one_role(table, options, says):
@@ -777,7 +779,7 @@ def test_auto_and_unknown_models():
     assert type(model_from_name("auto", "regression")).__name__ == "Ridge"
     with pytest.raises(ds.InputError, match="did you mean 'forest'"):
         model_from_name("forrest", "classification")
-    with pytest.raises(ds.InputError, match="does no regression"):
+    with pytest.raises(ds.InputError, match="does not support regression"):
         model_from_name("logistic", "regression")
 
 

@@ -67,7 +67,7 @@ def writes(S):
         (lambda S: float(S.X.mean(axis=0).sum()) if len(S) > 1 else np.nan, "the empty set is nan"),
         (lambda S: 1.0 / len(S), "the empty set failed: ZeroDivisionError"),
         (lambda S: 1.0 / (len(set(S.y.tolist())) - 1), "failed: ZeroDivisionError"),
-        (changes_its_mind(), "and asked again"),
+        (changes_its_mind(), "when asked again"),
         (Marginals(lambda S, Z: np.ones(len(Z)) * 1.01), "marginals of points at the empty set"),
         (Marginals(lambda S, Z: np.ones(len(Z))), "marginals of bundles at the empty set"),
         (Marginals(lambda S, Z: np.ones(2)), "numbers, not"),
@@ -116,7 +116,7 @@ class Bent:
     ("where", "says"),
     [
         (lambda S, Z, i: False, None),
-        (lambda S, Z, i: len(S) > 10 and i == 3, "at place 3"),
+        (lambda S, Z, i: len(S) > 10 and i == 3, "at index 3"),
         (lambda S, Z, i: S.X.shape[1] == 40 and i > 0, "high-dimensional data"),
         (lambda S, Z, i: S.X.dtype == np.float32, "float32 data"),
     ],
@@ -138,5 +138,5 @@ def test_learners_of_numbers_are_compared_too():
     ds.learner.register(Slope, lambda model: Bent(Refit(model), lambda S, Z, i: False))
     check_learner(Slope(), tolerance=1e-6)  # refits float32 as float32
     ds.learner.register(Slope, lambda model: Bent(Refit(model), lambda S, Z, i: i == 2))
-    with pytest.raises(AssertionError, match=r"random data: the r2 .* at place 2"):
+    with pytest.raises(AssertionError, match=r"random data: the r2 .* at index 2"):
         check_learner(Slope(), tolerance=1e-6)  # refits float32 as float32

@@ -1,7 +1,7 @@
-"""dshapley: what is a data point worth, under a data distribution?
+"""dshapley: the value of each data point under a data distribution.
 
-The distributional Shapley value of Ghorbani, Kim and Zou, *A Distributional Framework for Data
-Valuation* (2020), with a standard error on every number.
+It computes the distributional Shapley value of Ghorbani, Kim and Zou, *A Distributional Framework
+for Data Valuation* (2020), with a standard error for every value.
 
 >>> import dshapley as ds
 >>> design = ds.Design(ds.Points([[-1.0], [0.0], [4.0]]), m=10)
@@ -48,7 +48,7 @@ _NAMES = {
     "Sampling": "api",
     "Stop": "running.stopping",
     "Valuation": "inference.valuation",
-    "estimate": "inference.valuation",
+    "estimate": "inference.sampled",
     "knn_values": "baselines.exact_neighbours",
     "learner": "learners",
     "load_run": "running.run_folder",
@@ -57,8 +57,8 @@ _NAMES = {
     "run": "running.run",
     "value": "api",
 }
-"""Where the public names live. They are loaded when first used, so that `import dshapley` and the
-start of the command line take no time; `__init__.pyi` has them for type checkers."""
+"""The modules of the public names. Names are loaded when they are first used, so that
+`import dshapley` and the command line start fast. `__init__.pyi` lists them for type checkers."""
 
 __all__ = sorted([*_MODULES, *_NAMES])
 

@@ -1,4 +1,4 @@
-"""The public names; `__init__.py` loads each when it is first used."""
+"""The public names for type checkers; `__init__.py` loads each when it is first used."""
 
 from . import errors, market, metrics
 from .api import Fitting, Sampling, value
@@ -8,7 +8,8 @@ from .data import datasets
 from .data.points import Bundles, Points
 from .errors import DrawError, DShapleyError, FitError, InputError, RunFolderError
 from .inference import profile
-from .inference.valuation import Valuation, estimate
+from .inference.sampled import estimate
+from .inference.valuation import Valuation
 from .learners import learner
 from .metrics import Metric
 from .potentials import MeanPotential, Potential, marginals, potential, testing

@@ -1,4 +1,8 @@
-"""One call for people in a hurry."""
+"""The whole flow in one call: `value` turns tables and a model into values.
+
+`value` fills a `Request`, and `answer` makes the potential and the design, runs the draws and
+estimates the values. The command line calls `answer` too.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +19,10 @@ from dshapley.data.folds import set_aside
 from dshapley.data.points import Array, Bundles, Points, as_points, names_of, row_digests
 from dshapley.data.targets import check_repeated, task_of_labels
 from dshapley.errors import InputError, warn
+from dshapley.inference.completed import completed
 from dshapley.inference.interpolation import chosen_to_measure
-from dshapley.inference.valuation import Valuation, completed, estimate
+from dshapley.inference.sampled import estimate
+from dshapley.inference.valuation import Valuation
 from dshapley.learners import Fast
 from dshapley.learners.by_name import model_from_name
 from dshapley.metrics import Metric
@@ -33,21 +39,25 @@ from dshapley.sampling.sizes import balanced_by_default, by_work
 __all__ = ["Fitting", "Request", "Sampling", "answer", "default_m", "value"]
 
 _M, _M_DEAR = 1000, 200
-"""Data set sizes to value for; the second where a marginal's work grows with the set."""
+"""The default data set sizes. The second is for models whose marginals take more work for larger
+sets.
+"""
 _SCORES, _LEAST_MEASURED = 30_000_000, 1000
-"""Points times test rows that a draw may score in a second or so; points always measured."""
+"""The number of points times test rows that a draw scores in about a second, and the least number
+of points to measure if there are too many for all.
+"""
 _ALIKE_BY_CHANCE = 0.01
-"""Two samples of a table may have so many rows in common without being copies."""
+"""Two samples of a table can share this part of their rows without being copies."""
 _FEWEST_CROSSED = 2
-"""Draws that value every row, each on all folds but one."""
+"""The fewest draws that value every row, because each leaves out one fold."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sampling:
     """Which sets are drawn, and how many of the points are measured.
 
-    `ds.value(..., sampling="1/k")` is short for `Sampling(weights="1/k")`. The paper's algorithms
-    as it prints them are "algorithm-1" (uniform sizes) and "algorithm-2" (1/k).
+    `ds.value(..., sampling="1/k")` is short for `Sampling(weights="1/k")`. The algorithms as
+    printed in the paper are "algorithm-1" (uniform sizes) and "algorithm-2" (1/k).
 
     Parameters
     ----------
@@ -59,8 +69,9 @@ class Sampling:
         with weights="auto", and neither with any other weights.
     share
         Measure each point with this probability only, and predict the others (Fast-D-Shapley,
-        Algorithm 2). The result says which, and how well held-out points were predicted. By default
-        1, or less where the points are too many to measure in minutes (a warning says so).
+        Algorithm 2). The result says which points were predicted, and how well held-out points
+        were. Default: 1, or less if there are too many points to measure in minutes (a warning says
+        so).
 
     Examples
     --------
@@ -76,21 +87,21 @@ class Sampling:
 
 @dataclass(frozen=True, kw_only=True)
 class Fitting:
-    """How models are trained on the sets: see `dshapley.potential`.
+    """How models are trained on the sets; see `dshapley.potential`.
 
     Parameters
     ----------
     retrain
-        "never": marginals without retraining, exactly, or an error where that is not possible.
-        "always": train a model for every marginal. "auto": retrain only where it must be.
+        "never": compute marginals without retraining, exactly, or raise an error if that is not
+        possible. "always": train a model for every marginal. "auto": retrain only if needed.
     min_rows
-        Smaller sets are not fitted: they get the constant predictor of their own labels.
+        Sets with fewer rows are not fitted: their model is the constant predictor of their labels.
     preprocess
-        For a scikit-learn Pipeline: "each" fits its first steps within every set, "once" fits them
-        on the database with its labels, as if all tables had been transformed by hand. "once"
-        keeps the final estimator from being retrained (docs/decisions/0014-preprocessing.md).
+        For a scikit-learn Pipeline: "each" fits its first steps on every set, "once" fits them on
+        the database with its labels, as if all tables had been transformed beforehand. With "once",
+        the final estimator may need no retraining (docs/decisions/0014-preprocessing.md).
     empty
-        U(empty), if not the score of a constant predictor.
+        U(empty). Default: the score of a constant predictor.
     """
 
     retrain: Retrain = "auto"
@@ -101,7 +112,7 @@ class Fitting:
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What `value` is asked, and for a run folder where the data came from."""
+    """What `value` is asked for, and for a run folder where the data came from."""
 
     database: Points
     model: Any
@@ -141,33 +152,33 @@ def value(  # noqa: PLR0913 - the front door: each choice by its own name
     Parameters
     ----------
     X, y
-        The database: the sample that stands for the distribution. Also `value(Points, ...)`.
+        The database: the sample that stands for the distribution. X may also be `Points`.
     model
         Any scikit-learn compatible classifier or regressor, or the name of one from
         `dshapley.learners.by_name.MODELS`, such as "logistic" or "forest"; "auto" for logistic
         regression or ridge. Whether it is a classifier then follows from y.
     test
-        Where models are scored: Points or a pair (X, y); or a share of the database, such as 0.2,
-        whose rows are set aside for it and get no value. By default "cross": draws test on each
-        fifth of the database in turn and value the other rows, so that every row gets a value, on
-        rows that are not itself (docs/decisions/0015-cross-fitting.md). The errors then include
-        the spread between the fifths.
+        The test rows: Points, a pair (X, y), or a share of the database, such as 0.2, whose
+        rows are set aside and get no value. The default "cross" is cross-fitting: draws test on
+        each fifth of the database in turn and value the other rows. Every row then gets a value
+        and is never tested on itself (docs/decisions/0015-cross-fitting.md), and the errors
+        include the spread between the fifths.
     points
-        The points to value; by default those of the database. They need not be in it.
+        The points to value; by default the rows of the database. They may be other rows.
     groups
-        One name for each point: points of one name are a bundle, valued as one.
+        A name for each point: points with the same name are a bundle, which gets one value.
     metric
         See `dshapley.potential`.
     m
-        The data set size the values are for: about as large as the sets that people train on.
-        By default 1,000, or 200 for models that are retrained for every point, such as forests;
-        or the size of the database if that is less.
+        The data set size that the values are for: choose about the number of rows that people
+        will train on. Default: 1,000, or 200 for models that are retrained for every point, such
+        as forests; at most the size of the database.
     sampling
-        Which sets are drawn: a `Sampling`, or its weights by name, such as "algorithm-1".
+        Which sets are drawn: a `Sampling`, or the name of its weights, such as "algorithm-1".
     stop
-        A number of draws, a `Stop`, or a rule of yours (`dshapley.stopping`). By default when the
-        order of the values is settled (`dshapley.stopping.Settled`), after five minutes at the
-        latest.
+        When to stop: a number of draws, a `Stop`, or your own rule (`dshapley.stopping`).
+        Default: when the order of the values is settled (`dshapley.stopping.Settled`), or after
+        five minutes.
     fitting
         How models are trained: a `Fitting`.
     seed, store, n_jobs
@@ -185,7 +196,7 @@ def value(  # noqa: PLR0913 - the front door: each choice by its own name
     >>> len(valuation), valuation.at(m=5).m
     (3, 5)
 
-    Every row, without other test rows:
+    Value every row, without separate test rows:
 
     >>> len(value(X[::2], y[::2], model="logistic", m=20, stop=30))
     75
@@ -222,7 +233,7 @@ def answer(asked: Request) -> Valuation:
     limit = getattr(rule, "limit", None)
     if crossed and limit is not None and limit < _FEWEST_CROSSED:
         raise InputError(
-            f"draws = {limit}: cross-fitting takes at least {_FEWEST_CROSSED} draws, since each "
+            f"draws = {limit}: cross-fitting needs at least {_FEWEST_CROSSED} draws, because each "
             "leaves out the rows that it tests on"
         )
     n_test = min(len(U.test), MOST_TESTED) if crossed else len(U.test)
@@ -249,21 +260,21 @@ def answer(asked: Request) -> Valuation:
             context=_context(asked, share),
         )  # fmt: skip
     except Interrupted as stop:
-        with contextlib.suppress(InputError):  # too few draws for values: not an error
+        with contextlib.suppress(InputError):  # too few draws for values are not an error here
             stop.valuation = valuation(stop.draws)
         raise
     return valuation(record)
 
 
 def _warn_of_tested(rows: Points, test: Points) -> None:
-    """Points that are test rows too are worth more than they would be elsewhere."""
+    """Warn of points that are test rows too, because their values are too high."""
     if rows.columns != test.columns:
-        return  # an error of its own
+        return  # the potential's check reports this
     n = int(np.isin(row_digests(rows), row_digests(test)).sum())
     if n > _ALIKE_BY_CHANCE * len(rows):
         warn(
             f"{n:,} of the {len(rows):,} rows to value are test rows too: their values are too "
-            "high, since a model that has seen a row answers it by heart"
+            "high, because a model answers rows that it was trained on from memory"
         )
 
 
@@ -275,7 +286,7 @@ def _context(asked: Request, share: float) -> Context:
 
 
 def _potential(asked: Request, *, crossed: bool) -> ModelPotential:
-    """How sets are scored; where test rows are left out in turn, on all of the database."""
+    """The potential of the request. For cross-fitting its test set is the whole database."""
     model = asked.model
     return potential(
         _named_model(model, asked.database) if isinstance(model, str) else model,
@@ -292,7 +303,7 @@ def _potential(asked: Request, *, crossed: bool) -> ModelPotential:
 def _design(
     asked: Request, U: ModelPotential, Z: Points | Bundles, tested: ModelPotential | CrossFitted
 ) -> Design:
-    """How sets are drawn."""
+    """The design of the request."""
     database, sampling = asked.database, asked.sampling
     m = default_m(database, U) if asked.m is None else asked.m
     auto = balanced_by_default(sampling.weights)
@@ -311,7 +322,7 @@ def _design(
 
 
 def _test_rows(test: Any) -> Points:
-    """The test rows that were given, or an error that says what may be given."""
+    """The test rows of the request, or an error that says what can be given."""
     if not isinstance(test, Points | tuple):
         raise InputError(
             f"test = {reprlib.repr(test)}: give 'cross', a share of the rows, or a pair (X, y)"
@@ -320,7 +331,7 @@ def _test_rows(test: Any) -> Points:
 
 
 def _set_aside(asked: Request) -> Request:
-    """The same request with a share of the database as test rows, which get no value."""
+    """The same request with a share of the database as test rows. These rows get no value."""
     database, share = asked.database, float(asked.test)
     if database.y is None:
         raise InputError("database has no labels: give y")
@@ -335,13 +346,13 @@ def _set_aside(asked: Request) -> Request:
 def _reference_is_cheap(database: Points, Z: Points | Bundles) -> bool:
     """Whether the reference sample costs at most a tenth of the marginals of Z.
 
-    It is free where the database itself is valued.
+    It is free if Z is the database itself.
     """
     return (isinstance(Z, Points) and Z.key == database.key) or len(Z) >= 10 * FEWEST_REFERENCES
 
 
 def default_m(database: Points, U: ModelPotential) -> int:
-    """The data set size to value for, where none is asked for."""
+    """The data set size to value for if the caller gives none."""
     return min(_M if _is_flat(U) else _M_DEAR, len(database))
 
 
@@ -352,17 +363,17 @@ def _is_flat(U: ModelPotential) -> bool:
 
 
 def _affordable(Z: Points | Bundles, U: ModelPotential, n_test: int) -> float:
-    """The share of the points to measure: 1, unless they are too many for minutes.
+    """The share of the points to measure: 1 unless measuring all would take more than minutes.
 
-    A rule of thumb and no clock, so that the same call measures the same points everywhere.
+    It is a rule of thumb that measures no time, so a call chooses the same points everywhere.
     """
     most = max(_LEAST_MEASURED, round(_SCORES / n_test)) if _is_flat(U) else _LEAST_MEASURED
     if isinstance(Z, Bundles) or len(Z) <= 2 * most:
         return 1.0
     share = float(f"{most / len(Z):.1g}")
     warn(
-        f"{len(Z):,} points are many: a share of {share:g} of them is measured, and the others are "
-        "predicted from these (p=1, --p 1, measures all)"
+        f"{len(Z):,} points are too many to measure in minutes: a share of {share:g} of them is "
+        "measured and the others are predicted; to measure all, give share=1 (--share 1)"
     )
     return share
 
@@ -374,17 +385,21 @@ def _named_model(name: str, database: Points) -> Any:
 
 
 def _check_classes(database: Points, test: Points | None, rows: Points) -> None:
-    """Refuse a database without anything to learn; warn of labels that it never shows."""
+    """Refuse a database with one class only; warn of labels that are not in the database."""
     assert database.y is not None
     known = set(database.y.tolist())
     check_repeated(database.y, name="database")
     if len(known) == 1:
-        raise InputError(f"database: every y is {known.pop()!r}: there is nothing to learn")
+        raise InputError(
+            f"database: every y is {known.pop()!r}: give rows with at least two different labels"
+        )
     for name, points in (("test set", test), ("points", rows)):
         labels = set() if points is None or points.y is None else set(points.y.tolist())
         unseen = sorted(str(label) for label in labels - known)
         some = ", ".join(unseen[:5])
         if name == "test set" and unseen and len(unseen) == len(labels):
-            raise InputError(f"test: none of its labels ({some}) is in the database")
+            raise InputError(
+                f"test: none of its labels ({some}) is in the database: give test rows like those"
+            )
         if unseen:
-            warn(f"the {name} has labels that the database never shows: {some}")
+            warn(f"the {name} has labels that are not in the database: {some}")

@@ -1,7 +1,8 @@
 """JSON files that may come from elsewhere: read strictly, by a schema, or refused in one line.
 
-Refused are a wrong type, a missing key, a key given twice (a person reads the first, a program
-the last), NaN and infinity, text that is not Unicode, deep nesting, and anything but a plain file.
+Refused are a wrong type, a missing key, a duplicate key (a person reads the first, a program the
+last), NaN and infinity, text that is not Unicode, deep nesting, and anything that is not a plain
+file.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ from dshapley.errors import InputError
 __all__ = ["Plain", "read_document", "valid"]
 
 Plain = str | int | float | bool | None
-"""What a schema allows where any single value will do."""
+"""The schema for any single value."""
 
 _MOST_BYTES = 64 << 20
-"""A manifest has kilobytes, and a summary of a thousand columns a few megabytes."""
+"""A manifest has kilobytes, and a summary of a thousand columns has a few megabytes."""
 
 
 def read_document(path: Path, schema: Any, *, format_number: int) -> dict[str, Any]:
-    """The plain values of a JSON file that fits the schema.
+    """The values of a JSON file that fits the schema.
 
     Raises ValueError with a reason that completes "<path> is damaged (...)", and `FormatError`
-    for a file of another format.
+    for a file with another format number.
     """
     try:
         if not path.is_file():
@@ -41,13 +42,13 @@ def read_document(path: Path, schema: Any, *, format_number: int) -> dict[str, A
             parse_constant=_refused,
             parse_float=_finite,
         )
-        json.dumps(found, ensure_ascii=False).encode()  # fails for halves of a surrogate pair
+        json.dumps(found, ensure_ascii=False).encode()  # fails for unpaired surrogates
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     except OSError as error:
         raise ValueError(str(error)) from None
     if not isinstance(found, dict):
-        raise ValueError("it is not an object with names and values")
+        raise ValueError("it is not a JSON object")
     number = found.get("format")
     if number != format_number or isinstance(number, bool):
         raise FormatError(number)
@@ -56,7 +57,7 @@ def read_document(path: Path, schema: Any, *, format_number: int) -> dict[str, A
 
 
 class FormatError(InputError):
-    """A file of another format; `number` is what it says."""
+    """A file with another format; `number` is the format number in the file."""
 
     def __init__(self, number: Any) -> None:
         super().__init__(f"format {number!r}"[:60])
@@ -64,7 +65,7 @@ class FormatError(InputError):
 
 
 def valid(values: Any, schema: Any) -> Any:
-    """The values as the schema's type; ValueError where they do not fit."""
+    """The values converted to the schema's type; ValueError if they do not fit."""
     try:
         return msgspec.convert(values, schema, strict=True)
     except msgspec.ValidationError as error:
@@ -76,7 +77,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key {twice!r} is there twice")
+        raise ValueError(f"the key {twice!r} occurs twice")
     return found
 
 

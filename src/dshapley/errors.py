@@ -1,4 +1,4 @@
-"""Errors for people: what was wrong, where, and what to do about it."""
+"""Errors that say what was wrong, where, and what to do."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 
 
 MOST_M = 10**7
-"""The largest data set size. Each size has a weight of its own, all of them in memory."""
+"""The largest data set size. Every size has its own weight, and all weights are in memory."""
 
 
 class DShapleyError(Exception):
@@ -33,19 +33,19 @@ class DShapleyError(Exception):
 
 
 class DShapleyWarning(UserWarning):
-    """Something a person should know of, though the work continues."""
+    """Something the user should know, although the work continues."""
 
 
 class InputError(DShapleyError, ValueError):
-    """What was given cannot be used as it is."""
+    """An argument, table or file cannot be used as it is."""
 
 
 class FitError(DShapleyError, RuntimeError):
-    """A model could not be trained on a set S, so that U(S) is not defined."""
+    """A model could not be trained on a set S, so U(S) is not defined."""
 
 
 class DrawError(DShapleyError, RuntimeError):
-    """A draw failed; the message names it."""
+    """A draw failed; the message names the draw."""
 
 
 class RunFolderError(InputError):
@@ -53,7 +53,7 @@ class RunFolderError(InputError):
 
 
 def warn(message: str) -> None:
-    """A DShapleyWarning at the line outside this package that led to it."""
+    """Give a DShapleyWarning at the line outside this package that caused it."""
     level = 2
     while sys._getframe(level - 1).f_globals.get("__name__", "").partition(".")[0] == __package__:
         level += 1
@@ -61,7 +61,7 @@ def warn(message: str) -> None:
 
 
 def is_whole(value: Any, *, least: int, most: float = math.inf) -> bool:
-    """Whether this is a whole number within these limits.
+    """Whether a value is a whole number within these limits.
 
     >>> is_whole(3.0, least=1), is_whole("3", least=1), is_whole(-1, least=0)
     (True, False, False)
@@ -76,7 +76,7 @@ def is_whole(value: Any, *, least: int, most: float = math.inf) -> bool:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """A hint naming the nearest known word, or all of them where none is near.
+    """A hint with the most similar known word, or with all known words if none is similar.
 
     >>> nearest("incom", ["age", "income"])
     "did you mean 'income'?"

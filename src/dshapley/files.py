@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Files that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["is_temporary", "sweep", "write_atomically", "write_csv"]
 
 _STALE_SECONDS = 86_400.0
+"""The age at which a temporary file of another machine is removed."""
 
 
 def write_atomically(
@@ -30,10 +31,10 @@ def write_atomically(
     replace: bool = True,
     private: bool = False,
 ) -> None:
-    """Write a file whole or not at all: temporary name, flush to disk, rename.
+    """Write a file completely or not at all: temporary name, flush to disk, rename.
 
-    Without `replace`, a file that is already there stays as it is. Only its owner can read a
-    private file.
+    With replace=False, an existing file stays as it is. A private file can only be read by its
+    owner.
     """
     temporary = path.with_name(
         f".{path.name}.{_machine()}.{os.getpid()}.{secrets.token_hex(4)}.tmp"
@@ -58,10 +59,10 @@ def write_atomically(
 
 
 def write_csv(frame: pd.DataFrame, path: Path) -> None:
-    """A CSV file, whole or not at all.
+    """Write a CSV file, completely or not at all.
 
-    A carriage return by itself ends a row for most readers, and Python's writer leaves it bare:
-    then all text is quoted.
+    Most readers end a row at a bare carriage return, which Python's writer does not quote. If a
+    cell has one, all text is quoted.
     """
     texts = [frame[name] for name in frame.columns if frame[name].dtype.kind not in "biuf"]
     cells = itertools.chain(map(str, frame.columns), *(map(str, column) for column in texts))
@@ -76,14 +77,14 @@ def _opener(private: bool) -> Callable[[str, int], int]:
 
 
 def is_temporary(path: Path) -> bool:
-    """Whether the file is one that `write_atomically` has not finished."""
+    """Whether this is the temporary file of a `write_atomically` that has not finished."""
     return path.name.startswith(".") and path.name.endswith(".tmp")
 
 
 def sweep(folder: Path) -> None:
-    """Remove the temporary files of processes that were killed while they wrote.
+    """Remove the temporary files of processes that were killed while writing.
 
-    A folder may be shared by machines: what another one writes is left alone for a day.
+    Machines may share a folder, so files that another machine is writing are kept for a day.
     """
     for path in folder.glob(".*.tmp"):
         *_, machine, pid, _, _ = ("", "", "", *path.name.split("."))

@@ -1,4 +1,4 @@
-"""Only the digits that the error allows."""
+"""Numbers with only the digits that their error allows, and times in words."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["duration", "number"]
 
 
 def number(value: float, stderr: float) -> tuple[str, str]:
-    """A value and its standard error, to the error's second digit.
+    """A value and its standard error as text, to the second digit of the error.
 
     >>> number(0.01234567, 0.00041999)
     ('0.01235', '0.00042')
@@ -27,7 +27,7 @@ def number(value: float, stderr: float) -> tuple[str, str]:
         return f"{value:.2g}", "?"
     if stderr == 0:
         return f"{value:.6g}", "0"
-    # Rounded first: 0.0996 is 0.10, which has one decimal less than its size suggests.
+    # The error is rounded first, because 0.0996 is shown as 0.10, with two decimals and not three.
     size = math.floor(math.log10(float(f"{stderr:.1e}")))
     decimals = 1 - size
     shown = (f"{round(x, decimals) + 0.0:.{max(decimals, 0)}f}" for x in (value, stderr))
@@ -35,7 +35,7 @@ def number(value: float, stderr: float) -> tuple[str, str]:
 
 
 def duration(seconds: float) -> str:
-    """A time as a person would say it, to two digits.
+    """A time in words, to two digits.
 
     >>> duration(0.2), duration(42.3), duration(200), duration(9000), duration(400_000)
     ('1 second', '42 seconds', '3.3 minutes', '2.5 hours', '4.6 days')

@@ -1,4 +1,4 @@
-"""What identifies an object, so that a run can tell whether it is asked to resume another."""
+"""What identifies a function or an object, so that a run is only resumed with the same ones."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["UNIDENTIFIED", "Plain", "plain"]
 Plain: TypeAlias = str | int | float | bool | None
 
 UNIDENTIFIED = "(not identified)"
-"""Stands for an object whose contents cannot be told from another's."""
+"""Stands for an object whose contents cannot be identified."""
 
 
 def plain(value: Any, _within: tuple[Any, ...] = ()) -> Plain:
-    """A value that JSON can hold: itself if it is plain, else its type and a digest.
+    """A value that JSON can hold: the value itself if it is plain, otherwise its type and a digest.
 
-    A function is known by its source, its defaults, what it closes over and the globals it uses;
-    `_within` are the functions that led here, so that those that call each other come to an end.
+    A function is identified by its source, its defaults, its closure and the globals it uses.
+    `_within` holds the functions that led here, so that recursion between functions ends.
     """
     if isinstance(value, np.generic):
         value = value.item()
@@ -53,14 +53,14 @@ def plain(value: Any, _within: tuple[Any, ...] = ()) -> Plain:
 
 
 def _parts(function: Any, within: tuple[Any, ...]) -> list[Any]:
-    """What makes a function what it is."""
+    """The parts that identify a function."""
     try:
         text = inspect.getsource(function)
     except (OSError, TypeError):
         text = ""
     code = getattr(function, "__code__", None)
     if code is not None and (not text or function.__name__ == "<lambda>"):
-        text += _compiled(code)  # two lambdas may share a line
+        text += _compiled(code)  # two lambdas on one line have the same source
     cells = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
     defaults = [
         *(getattr(function, "__defaults__", None) or ()),
@@ -71,7 +71,7 @@ def _parts(function: Any, within: tuple[Any, ...]) -> list[Any]:
 
 
 def _globals(function: Any, within: tuple[Any, ...]) -> list[Any]:
-    """The globals that a function uses; for library functions that it calls, these are theirs."""
+    """The globals that a function uses; none for a function of another module that it calls."""
     own = within[0] if within else function
     if not inspect.isfunction(function) or function.__module__ != own.__module__:
         return []
@@ -85,7 +85,7 @@ def _compiled(code: CodeType) -> str:
 
 
 def _fold(parts: list[Any], within: tuple[Any, ...]) -> str:
-    """One digest of many parts, or word that one of them cannot be identified."""
+    """One digest of many parts; `UNIDENTIFIED` if any part cannot be identified."""
     words = [f"{type(part).__name__} {plain(part, within)!r}" for part in parts]
     return UNIDENTIFIED if any(UNIDENTIFIED in word for word in words) else _digest(words)
 
@@ -95,5 +95,5 @@ def _digest(*values: Any) -> str:
 
     try:
         return hashlib.blake2b(str(joblib.hash(values)).encode(), digest_size=8).hexdigest()
-    except Exception:  # whatever pickling a stranger's object may raise
+    except Exception:  # pickling an unknown object may raise any error
         return UNIDENTIFIED

@@ -1,7 +1,7 @@
-"""Which run folders this user made: a code in each manifest, by a key that only this user has.
+"""Which run folders this user made: each manifest has a code from a key that only this user has.
 
-A folder that somebody sends could name any file of yours as its table. Who owns the folder's files
-says nothing: unpacking an archive makes them yours.
+A folder from somebody else could name any of this user's files as its table. The owner of the
+folder's files proves nothing, because unpacking an archive makes this user their owner.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _KEY_BYTES = 32
 
 
 def our_code(content: Mapping[str, Any]) -> str:
-    """The code of a manifest's content; "" where no key can be kept, as in a read-only home."""
+    """The code of a manifest's content; "" if no key can be stored, as in a read-only home."""
     file = _key_file()
     key = None if file is None else _key(file)
     if key is None:
@@ -33,7 +33,7 @@ def our_code(content: Mapping[str, Any]) -> str:
 
 
 def is_ours(content: Mapping[str, Any], code: str) -> bool:
-    """Whether this user wrote the code for this content."""
+    """Whether this user made this code for this content."""
     ours = our_code(content)
     return ours != "" and hmac.compare_digest(ours.encode(), code.encode())
 
@@ -49,7 +49,7 @@ def _key_file() -> Path | None:
 
 @functools.cache
 def _key(path: Path) -> bytes | None:
-    """The key in this file, which is made where there is none; the first of two processes wins."""
+    """The key in this file, created if missing; if two processes create it, the first wins."""
     try:
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Point removal and point addition: does an order of points tell what they do to a model?"""
+"""Point removal and point addition: how a model's score changes in the order of some values."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ _ALL_FRACTIONS = tuple(np.linspace(0, 1, 11).tolist())
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Curve:
-    """U as points go, or come, in order of value and in random orders.
+    """U as points are removed or added, in order of value and in random orders.
 
     Attributes
     ----------
     fractions, counts
-        How many points are gone, or have come, at each step.
+        The fraction and the number of points that are removed or added at each step.
     scores
         U at each step, in order of value.
     random
-        The same for each random order: (repeats, steps).
+        U at each step for each random order: (repeats, steps).
     """
 
     fractions: Floats
@@ -53,7 +53,7 @@ class Curve:
 
     @property
     def random_stderr(self) -> Floats:
-        """The standard error of that mean; NaN with less than two orders."""
+        """The standard error of `random_mean`; NaN with fewer than two random orders."""
         n = len(self.random)
         if n < 2:
             return np.full(len(self.scores), np.nan)
@@ -61,19 +61,19 @@ class Curve:
 
     @property
     def gap(self) -> tuple[float, float]:
-        """By how much U is higher in order of value than in random order, and its standard error.
+        """How much higher U is in order of value than in random order, and the standard error.
 
-        On average over the steps; below 0 where it is lower. The error is that of the random
-        orders: the order of value is one order, and has none.
+        It is the average over the steps. The error is due to the random orders only, since there
+        is one order of value.
         """
         if len(self.random) == 0:
-            raise InputError("there is no random order to compare with: give repeats")
+            raise InputError("there is no random order to compare with: set repeats to at least 1")
         gaps = self.scores.mean() - self.random.mean(axis=1)
         error = gaps.std(ddof=1) / np.sqrt(len(gaps)) if len(gaps) > 1 else float("nan")
         return float(gaps.mean()), float(error)
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a step."""
+        """A data frame with one row for each step."""
         import pandas as pd
 
         return pd.DataFrame(
@@ -98,22 +98,22 @@ def removal(
     seed: int = 0,
     n_jobs: int | None = None,
 ) -> Curve:
-    """U of what is left as points are removed (section 3.3): retrained at each step.
+    """U of the remaining points as points are removed, retrained at each step (section 3.3).
 
     Parameters
     ----------
     U
-        Any potential. What it tests on should not be what the values were found on.
+        Any potential. Its test rows should differ from those that the values were found with.
     points, values
         The training set, and the value of each of its points.
     first
-        Whether those of highest or of lowest value go first. Equal values go in random order.
+        Whether the points of highest or of lowest value go first; ties are in random order.
     fractions
-        Which fractions of the points are gone at each step.
+        The fraction of the points that is removed at each step.
     repeats
-        How many random orders to compare with.
+        The number of random orders to compare with.
     seed
-        Of the random orders, and of the order among equal values.
+        The random seed of the random orders and of the order of ties.
     n_jobs
         As for `dshapley.run`.
 
@@ -127,7 +127,7 @@ def removal(
     points = _checked(U, points, name="points")
     orders = _orders(points, values, first, repeats, seed)
     counts = _counts(fractions, len(points))
-    # In the order of the points: to some models the order of rows matters, but it is no removal.
+    # Rows stay in their order, since the order of rows alone changes the fit of some models.
     kept = [[np.sort(order[n:]) for n in counts] for order in orders]
     return _curve(U, None, points, kept, fractions, counts, n_jobs)
 
@@ -144,9 +144,9 @@ def addition(
     seed: int = 0,
     n_jobs: int | None = None,
 ) -> Curve:
-    """U of `start` as points are added to it (section 4): retrained at each step.
+    """U of `start` as points are added to it, retrained at each step (section 4).
 
-    The parameters are those of `removal`; `start` is what a buyer has.
+    The parameters are those of `removal`, and `start` is the data of a buyer.
 
     >>> none, points = Points(np.empty((0, 1))), Points([[3.0], [1.0], [2.0]])
     >>> curve = addition(lambda S: float(S.X.sum()), none, points, [3, 1, 2], fractions=[0, 1/3, 1])
@@ -171,26 +171,30 @@ def _checked(U: Potential, points: Any, *, name: str) -> Points:
 
 
 def _orders(points: Points, values: Any, first: First, repeats: int, seed: int) -> list[Counts]:
-    """The order of value, then the random ones."""
+    """The order of value, followed by the random orders."""
     if isinstance(values, Valuation) and not np.array_equal(values.ids, points.ids):
-        raise InputError("the values are of other points: their ids are not those of the points")
+        raise InputError(
+            "the ids of the values are not those of the points: give the points valued"
+        )
     try:
         numbers = np.asarray(values.values if isinstance(values, Valuation) else values, float)
     except (TypeError, ValueError):
         raise InputError("values: give a number for each point") from None
     if not is_whole(seed, least=0):
-        raise InputError(f"seed = {seed!r}: a seed is a whole number, 0 or more")
+        raise InputError(f"seed = {seed!r}: give a whole number of at least 0")
     if numbers.shape != (len(points),):
-        raise InputError(f"{len(points)} points, but values of shape {numbers.shape}")
+        raise InputError(
+            f"values: shape {numbers.shape} for {len(points)} points: give one number for each"
+        )
     if len(points) == 0:
-        raise InputError("there are no points")
+        raise InputError("there are no points: give at least one")
     if not np.isfinite(numbers).all():
         where = int(np.flatnonzero(~np.isfinite(numbers))[0])
-        raise InputError(f"the value of point {where} is {numbers[where]}")
+        raise InputError(f"the value of point {where} is {numbers[where]}: give finite values")
     if first not in ("highest", "lowest"):
-        raise InputError(f"first = {first!r}: those of 'highest' or of 'lowest' value")
+        raise InputError(f"first = {first!r}: use 'highest' or 'lowest'")
     if not is_whole(repeats, least=0):
-        raise InputError(f"repeats = {repeats}: a number of random orders, 0 or more")
+        raise InputError(f"repeats = {repeats}: give a whole number of at least 0")
     rng = np.random.default_rng(seed)
     ties = rng.permutation(len(points))
     by_value = np.lexsort((ties, -numbers if first == "highest" else numbers))
@@ -200,7 +204,7 @@ def _orders(points: Points, values: Any, first: First, repeats: int, seed: int) 
 def _counts(fractions: Sequence[float], n: int) -> Counts:
     parts = np.asarray(fractions, dtype=float)
     if parts.ndim != 1 or len(parts) == 0 or not ((parts >= 0) & (parts <= 1)).all():
-        raise InputError(f"fractions = {fractions}: numbers from 0 to 1")
+        raise InputError(f"fractions = {fractions}: give numbers from 0 to 1")
     return np.rint(parts * n).astype(np.int64)
 
 
@@ -214,7 +218,7 @@ def _curve(
     n_jobs: int | None,
 ) -> Curve:
     scores = np.empty((len(rows), len(counts)))
-    # With no point gone, or all, the order makes no difference: U is evaluated once.
+    # With no point or all points removed, the order does not matter: U is evaluated once.
     whole = [s for s, n in enumerate(counts) if n in (0, len(points))]
     places = [
         (i, s) for i in range(len(rows)) for s in range(len(counts)) if not i or s not in whole
@@ -234,7 +238,7 @@ def _curve(
 
 @dataclass(frozen=True, kw_only=True)
 class _Score:
-    """U of the t-th set of rows."""
+    """The task of one worker: U of the t-th set of rows."""
 
     U: Potential
     start: Points | None

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import comb
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dshapley.baselines.signatures import with_options_of
 from dshapley.baselines.subsets import sampled
 from dshapley.data.points import Array, Bundles, Floats, Points, players_of
 from dshapley.errors import DrawError, InputError, is_whole
 from dshapley.inference.jackknife import widened, width_of
-from dshapley.inference.valuation import Valuation, estimate
+from dshapley.inference.sampled import estimate
+from dshapley.inference.valuation import Valuation
 from dshapley.potentials import Potential, check_points, describe, seeded
 from dshapley.running.run import as_record, gather
 from dshapley.running.stopping import StopRule
@@ -35,7 +38,7 @@ _MOST_EXACT = 20
 
 
 def exact(U: Potential, points: Points | Bundles) -> Valuation:
-    """The data Shapley value of each point or bundle (Definition 2.1), by all 2^n subsets.
+    """The data Shapley value of each point or bundle (Definition 2.1), from all 2^n subsets.
 
     >>> import numpy as np
     >>> points = Points(np.zeros((3, 1)), [0, 0, 1])
@@ -45,8 +48,8 @@ def exact(U: Potential, points: Points | Bundles) -> Valuation:
     n = len(points)
     if n > _MOST_EXACT:
         raise InputError(
-            f"exact values of {n} points need 2^{n} evaluations of U; {_MOST_EXACT} points are "
-            "the most: use tmc"
+            f"exact values of {n} points need 2^{n} evaluations of U: use tmc for more than "
+            f"{_MOST_EXACT} points"
         )
     check_points(U, points, name="points")
     rows, players = players_of(points)
@@ -77,47 +80,9 @@ def leave_one_out(U: Potential, points: Points | Bundles) -> Valuation:
 
 
 def random_order(points: Points, *, seed: int = 0) -> Valuation:
-    """Values 0..n-1 in random order: the ranking that any other should beat."""
+    """The values 0..n-1 in random order: a ranking that any other ranking should beat."""
     ranks = np.random.default_rng(seed).permutation(len(points)).astype(np.float64)
     return _certain(ranks, points)
-
-
-def tmc(
-    U: Potential,
-    points: Points | Bundles,
-    *,
-    permutations: int | StopRule = 100,
-    tolerance: float = 0.01,
-    patience: int = 1,
-    seed: int = 0,
-    store: str | Path | None = None,
-    n_jobs: int | None = None,
-    progress: bool | None = None,
-) -> Valuation:
-    """Truncated Monte Carlo Shapley (Ghorbani and Zou 2019): marginals along random permutations.
-
-    Parameters
-    ----------
-    points
-        The rows of one data set; or bundles of them, each of which comes and goes as one.
-    permutations
-        How many, or a stop rule (see `dshapley.stopping`).
-    tolerance
-        A permutation is cut where |U(B) - U(its points so far)| falls below this: the points
-        behind get 0 from it, which saves most fits. What it takes from them all sums to less than
-        the tolerance, though from one it can take more, and give it to others. With 0 nothing is
-        cut and the values are unbiased.
-    patience
-        Cut only after so many points in a row within the tolerance: a noisy U comes near U(B) by
-        chance long before it stays there. 1 is the published algorithm, its authors' code has 5.
-    seed, store, n_jobs, progress
-        As for `dshapley.run`: resumable, and the same bit for bit with any number of workers.
-    """
-    draws = tmc_draws(
-        U, points, permutations=permutations, tolerance=tolerance, patience=patience, seed=seed,
-        store=store, n_jobs=n_jobs, progress=progress,
-    )  # fmt: skip
-    return replace(estimate(draws), m=len(players_of(points)[0]), terms=None)
 
 
 def tmc_draws(
@@ -132,13 +97,16 @@ def tmc_draws(
     n_jobs: int | None = None,
     progress: bool | None = None,
 ) -> Draws:
-    """The marginals behind `tmc`, a row a permutation: for errors of sums and of ranks."""
+    """The marginals of all points along random permutations, one row for each permutation.
+
+    `tmc` makes values of them and explains the parameters.
+    """
     if len(points) == 0:
-        raise InputError("there are no points to value")
+        raise InputError("there are no points to value: give at least one")
     if not tolerance >= 0:
-        raise InputError(f"tolerance = {tolerance}: it is a difference of U, 0 or more")
+        raise InputError(f"tolerance = {tolerance}: give a difference of U of at least 0")
     if not is_whole(patience, least=1):
-        raise InputError(f"patience = {patience}: it is a number of points, 1 or more")
+        raise InputError(f"patience = {patience}: give a whole number of points of at least 1")
     check_points(U, points, name="points")
     rows, players = players_of(points)
     task = _Permutation(
@@ -157,7 +125,7 @@ def tmc_draws(
         options={"tolerance": tolerance, "patience": patience},
         potential=describe(U),
     )
-    # A permutation has one marginal of every point, at all sizes: one stratum of weight 1.
+    # A permutation has one marginal of each point, and their sizes k are random: one stratum.
     return gather(
         task,
         widened(Draws.none(points, weights=np.ones(1)), width_of(U)),
@@ -169,20 +137,46 @@ def tmc_draws(
     )
 
 
+@with_options_of(tmc_draws)
+def tmc(U: Potential, points: Points | Bundles, **options: Any) -> Valuation:
+    """Truncated Monte Carlo Shapley (Ghorbani and Zou 2019): marginals along random permutations.
+
+    Parameters
+    ----------
+    points
+        The rows of one data set, or bundles of them. A bundle is added as a whole.
+    permutations
+        The number of permutations, or a stop rule (see `dshapley.stopping`).
+    tolerance
+        A permutation is cut when |U(B) - U(the points so far)| falls below this. The points behind
+        the cut get a marginal of 0 from it, which saves most fits. What a cut takes from all of
+        them sums to less than the tolerance, but it may take more from one point and give it to
+        others. With 0 nothing is cut and the values are unbiased.
+    patience
+        Cut only after this many points in a row are within the tolerance, since a noisy U comes
+        near U(B) by chance long before it stays there. The published algorithm has 1, its authors'
+        code has 5.
+    seed, store, n_jobs, progress
+        As for `dshapley.run`. The values are the same, bit for bit, for any number of workers.
+    """
+    found = estimate(tmc_draws(U, points, **options))
+    return found.without_draws(m=len(players_of(points)[0]))
+
+
 def permutation(n: int, t: int, *, seed: int) -> tuple[int, NDArray[np.intp]]:
-    """Permutation t of `tmc` with this seed, of n players, and the seed of U along it."""
+    """The seed of U along permutation t of `tmc`, and the permutation of n players itself."""
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(t,)))
     return int(rng.integers(2**31)), rng.permutation(n)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Permutation:
-    """The marginals of all players along permutation t."""
+    """The task of one worker: the marginals of all players along permutation t."""
 
     U: Potential
     points: Points
     players: list[Array]
-    """The places of each player's points."""
+    """The indices of each player's points."""
     tolerance: float
     patience: int
     seed: int
@@ -210,12 +204,12 @@ class _Permutation:
 
 
 def _answers(U: Potential, S: Points) -> Floats:
-    """What U says of S: a number, or all those of `dshapley.inference.jackknife.Grouped`."""
+    """U(S): one number, or the several numbers of a `dshapley.inference.jackknife.Grouped`."""
     return np.atleast_1d(np.asarray(U(S), dtype=np.float64))
 
 
 def _certain(values: Floats, points: Points | Bundles) -> Valuation:
-    """A valuation without sampling error."""
+    """A valuation of exact values, whose standard errors are 0."""
     sizes = points.sizes if isinstance(points, Bundles) else np.ones(len(points), dtype=np.int64)
     m = int(sizes.sum())
     return Valuation(

@@ -1,4 +1,4 @@
-"""Exact values for nearest neighbours: no model, no sampling, no error."""
+"""Exact distributional values for nearest neighbours, by a closed form instead of draws."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dshapley.running.workers import Result, results
 __all__ = ["knn_values"]
 
 _BLOCK = 32
-"""Test rows in one task: 32 rows of distances to 50,000 points are 13 MB."""
+"""The number of test rows in one task: their distances to 50,000 points take 13 MB."""
 
 
 @overload
@@ -55,16 +55,16 @@ def knn_values(
     r"""The exact distributional value of each point for soft-label nearest neighbours.
 
     The potential is the mean over the test points of the share of right labels among the K
-    nearest points of S, a missing neighbour counting as wrong:
+    nearest points of S, where a missing neighbour counts as wrong:
 
         U(S) = mean over j of (1/K) * (number of i <= min(K, |S|) with y_(i) = y_j),  U(empty) = 0
 
-    With r the number of database points that are as near to x_j as z or nearer, M points in the
-    database, and
+    Let M be the number of points in the database, r the number of them that are as near to x_j as
+    z or nearer, and
 
         A(r) = E[min(N, K)] / (m r / M),  N ~ Binomial(m, r / M),  A(0) = 1,
 
-    which is the mean over k = 1..m of P[fewer than K of k - 1 draws are among these r],
+    which is the mean over k = 1..m of P[fewer than K of k - 1 draws are among these r]. Then
 
         value(z) = mean over j of (1/K) ([y_z = y_j] A(r)
                    - sum over ranks i > r of (A(i - 1) - A(i)) s_i),
@@ -75,19 +75,20 @@ def knn_values(
     fast path of `KNeighborsClassifier`: z comes after the rows of S at its distance (its own copies
     in S are such rows), and the rows of S are in the order in which they were drawn. So each
     database point of a tie is equally likely to be the one that z pushes out, and s_i is the share
-    of the label y_j among the database points that tie with rank i. The order of the database plays
-    no part, and a point has the same value whatever else is valued. Equal rows always tie.
+    of the label y_j among the database points that tie with rank i. A value depends neither on the
+    order of the database nor on which other points are valued. Equal rows always tie.
 
     Parameters
     ----------
     database, test, points
-        As for `dshapley.value`; by default the points of the database are valued.
+        As for `dshapley.value` [default of points: those of the database].
     n_neighbors
         K.
     m
-        The data set size, or several: each costs little more than a table. For several, a list.
+        The data set size, or several of them, which cost little more. With several, a list of
+        valuations is returned.
     n_jobs
-        Worker processes, as for `dshapley.run`; the same bits for any number.
+        The number of workers, as for `dshapley.run`; it does not change the values at all.
 
     Examples
     --------
@@ -102,14 +103,14 @@ def knn_values(
         _check(part, B, name=name)
     sizes = [int(size) for size in np.atleast_1d(m)]
     if n_neighbors < 1 or min(sizes, default=0) < 1:
-        raise InputError(f"n_neighbors = {n_neighbors} and m = {m} must be 1 or more")
+        raise InputError(f"n_neighbors = {n_neighbors}, m = {m}: give numbers of at least 1")
     tables = np.stack([_nearer(len(B), size, n_neighbors) for size in sizes])
     total = np.zeros((len(sizes), len(Z)))
     n_blocks = -(-len(T) // _BLOCK)
     with results(
         _Block(database=B, test=T, points=Z, tables=tables), range(n_blocks), n_jobs
     ) as blocks:
-        for shares in blocks:  # in order, so that the sum is the same for any workers
+        for shares in blocks:  # in order, so that the sum does not depend on the workers
             total += shares.marginals
     values = total / (n_neighbors * len(T))
     ones, none = np.ones(len(Z), dtype=np.int64), np.zeros(len(Z))
@@ -123,9 +124,9 @@ def knn_values(
 def _nearer(M: int, m: int, K: int) -> Floats:
     """A(r) for r = 0..M.
 
-    The mean over n = 0..m-1 of P[Bin(n, p) < K]: summed over n, P[Bin(n, p) = j] is the chance
-    that the (j+1)-th success comes within m trials, over p; and P[Bin(m, p) > j] summed over
-    j < K is E[min(Bin(m, p), K)].
+    It is the mean over n = 0..m-1 of P[Bin(n, p) < K]. The sum over n of P[Bin(n, p) = j] is the
+    probability that the (j+1)-th success comes within m trials, divided by p. The sum over j < K
+    of that probability, P[Bin(m, p) > j], is E[min(Bin(m, p), K)].
     """
     from scipy.special import bdtrc
 
@@ -136,7 +137,7 @@ def _nearer(M: int, m: int, K: int) -> Floats:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _Block:
-    """The task of one block of test points: what each z gains there, for each m."""
+    """The task of one worker: the gain of each z on one block of test points, for each m."""
 
     database: Points
     test: Points
@@ -162,9 +163,9 @@ class _Block:
             right = self.database.y[order] == y
             counts = np.concatenate([[0], np.cumsum(right)])
             shares = (counts[ends] - counts[starts]) / (ends - starts)
-            # What stands behind rank r: the chance that z pushes out a right label.
+            # behind[:, r] is the probability that a z of rank r pushes out a right label.
             behind[:, :-1] = np.cumsum((steps * shares)[:, ::-1], axis=1)[:, ::-1]
-            if same:  # in the order of the ranks, which is the order in memory
+            if same:  # the ranks of z are known, and `right` is in their order
                 gains[:, order] += right * self.tables[:, ends] - behind[:, ends]
             else:
                 r = np.searchsorted(nearest, far, side="right")
@@ -173,7 +174,7 @@ class _Block:
 
 
 def _ties(nearest: Floats) -> tuple[Array, Array]:
-    """For each of the sorted distances how many are smaller, and how many are no larger."""
+    """For each of the sorted distances, how many are smaller and how many are at most equal."""
     last = np.append(nearest[1:] != nearest[:-1], True)
     if last.all():
         ranks = np.arange(len(nearest) + 1)
@@ -184,15 +185,15 @@ def _ties(nearest: Floats) -> tuple[Array, Array]:
 
 
 def _distances(X: Floats, other: Floats) -> Floats:
-    """(len(X), len(other)) distances; each depends on its two rows alone, to the last bit."""
-    # Late, because it loads numba.
+    """(len(X), len(other)) distances, each of which depends only on its two rows, bit for bit."""
+    # Imported late, since it loads numba.
     from dshapley.learners.neighbours.distances import named_distance
 
     return named_distance("euclidean", 2, {}).between(X, other)
 
 
 def _floats(points: Points) -> Array:
-    # In one layout: the compiler may sum another layout in another order.
+    # Always in C order, since compiled loops may sum other layouts in a different order.
     return np.ascontiguousarray(points.X, dtype=np.float64)
 
 
@@ -204,4 +205,4 @@ def _check(part: Points, database: Points, *, name: str) -> None:
             f"{name} has {part.X.shape[1]} columns but the database has {database.X.shape[1]}"
         )
     if not np.isfinite(_floats(part)).all():
-        raise InputError(f"{name} has values that are not finite: fill them in")
+        raise InputError(f"{name} has missing or infinite values: fill them in")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dshapley.baselines.signatures import with_options_of
 from dshapley.data.points import Array, Bundles, Points, players_of
 from dshapley.errors import DrawError, InputError
 from dshapley.inference.jackknife import widened, width_of
-from dshapley.inference.valuation import Valuation, estimate
+from dshapley.inference.sampled import estimate
+from dshapley.inference.valuation import Valuation
 from dshapley.potentials import Potential, check_points, describe, marginals, seeded
 from dshapley.running.run import as_record, gather
 from dshapley.running.stopping import StopRule
@@ -24,51 +26,7 @@ from dshapley.sampling.sizes import power, shown
 __all__ = ["bundle_draws", "sampled", "sampled_draws"]
 
 _OTHER, _ROWS = 1, 2
-"""Randomness of draw t beside that of its size."""
-
-
-def sampled(
-    U: Potential,
-    points: Points | Bundles,
-    *,
-    draws: int | StopRule = 300,
-    weights: Any = None,
-    seed: int = 0,
-    store: str | Path | None = None,
-    n_jobs: int | None = None,
-    progress: bool | None = None,
-) -> Valuation:
-    """Data Shapley values from random subsets: marginals of all points outside each.
-
-    The same values as `exact` and, without a cut, as `tmc`; unbiased. A subset is trained on once
-    and the marginals of all others follow without retraining where U can do that, and small
-    and large subsets are drawn as often as pays: to the same error 3 times (forests) to 20 and
-    more times (logistic regression) sooner than along permutations (`benchmarks/subsets.py`).
-
-    Parameters
-    ----------
-    draws
-        How many subsets, or a stop rule.
-    weights
-        How often each size is drawn, as for `dshapley.Design`; values are unbiased with any. By
-        default as 1 / sqrt(k (n - k + 1)): a point is outside n - k + 1 of n subsets of size k - 1,
-        and the spread of marginals falls as 1/k for smooth models and hardly at all for trees.
-    seed, store, n_jobs, progress
-        As for `dshapley.run`.
-
-    Examples
-    --------
-    >>> points = Points(np.zeros((3, 1)), [0, 0, 1])
-    >>> sampled(lambda S: float(len(set(S.y.tolist()))), points, draws=2000).values.round(1)
-    array([0.5, 0.5, 1. ])
-    """
-    found = estimate(
-        sampled_draws(
-            U, points, draws=draws, weights=weights, seed=seed, store=store, n_jobs=n_jobs,
-            progress=progress,
-        )
-    )  # fmt: skip
-    return found if isinstance(points, Points) else replace(found, m=len(points.points), terms=None)
+"""Spawn keys of the random numbers of draw t that do not choose its size."""
 
 
 def sampled_draws(
@@ -83,14 +41,17 @@ def sampled_draws(
     n_jobs: int | None = None,
     progress: bool | None = None,
 ) -> Draws:
-    """The marginals behind `sampled`, a row a subset; of those points alone that a mask says."""
+    """The marginals of the points outside random subsets, one row for each subset.
+
+    `sampled` makes values of them and explains the parameters.
+    """
     n = len(points)
     if n == 0:
-        raise InputError("there are no points to value")
+        raise InputError("there are no points to value: give at least one")
     check_points(U, points, name="points")
     valued = np.ones(n, dtype=bool) if of is None else np.asarray(of, dtype=bool)
     if valued.shape != (n,) or not valued.any():
-        raise InputError(f"of: a mask for {n} points has {n} entries, some of them True")
+        raise InputError(f"of: give a mask of {n} entries, at least one of them True")
     if weights is None:
         k = np.arange(1, n + 1)
         weights = 1 / np.sqrt(k * (n - k + 1))
@@ -116,9 +77,46 @@ def sampled_draws(
     )
 
 
+@with_options_of(sampled_draws)
+def sampled(U: Potential, points: Points | Bundles, **options: Any) -> Valuation:
+    """Data Shapley values from the marginals of all points outside random subsets.
+
+    They are unbiased estimates of the values of `exact`, as those of `tmc` are if nothing is cut.
+    A model is trained once on each subset, and the marginals of all other points follow without
+    retraining if U allows it. Small and large subsets are drawn as often as pays. The same error
+    is reached sooner than along permutations: 3 times sooner for forests, 20 times and more for
+    logistic regression (`benchmarks/subsets.py`).
+
+    Parameters
+    ----------
+    of
+        A mask of the points to value [default: all].
+    draws
+        The number of subsets, or a stop rule.
+    weights
+        How often each size is drawn, as for `dshapley.Design`; the values are unbiased with any
+        weights. The default is proportional to 1 / sqrt(k (n - k + 1)): n - k + 1 of n points are
+        outside a subset of size k - 1, and the spread of marginals falls as 1/k for smooth models
+        and hardly at all for trees.
+    seed, store, n_jobs, progress
+        As for `dshapley.run`.
+
+    Examples
+    --------
+    >>> points = Points(np.zeros((3, 1)), [0, 0, 1])
+    >>> sampled(lambda S: float(len(set(S.y.tolist()))), points, draws=2000).values.round(1)
+    array([0.5, 0.5, 1. ])
+    """
+    found = estimate(sampled_draws(U, points, **options))
+    return found if isinstance(points, Points) else found.without_draws(m=len(points.points))
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Subset:
-    """The marginals for subset t of the points outside it, over the chance of being outside."""
+    """The task of one worker: the marginals of the points outside subset t.
+
+    They are divided by the probability that a point is outside.
+    """
 
     U: Potential
     points: Points | Bundles
@@ -149,7 +147,7 @@ class _Subset:
 
 
 def _some(points: Points | Bundles, places: Array) -> Points | Bundles:
-    """These of the points or bundles."""
+    """The points or bundles at these places."""
     if isinstance(points, Points):
         return points.take(places)
     members = points.members()
@@ -168,11 +166,12 @@ def bundle_draws(
     n_jobs: int | None = None,
     progress: bool | None = None,
 ) -> Draws:
-    """What each bundle adds to random sets of single rows, of B and of the other bundles.
+    """What each bundle adds to random sets of single rows of B and of the other bundles.
 
-    The mean is the bundle's Shapley value where it is one player among these rows: of the n rows
-    in all, sets of 0 to n - b are as likely, as in the distributional value for m = n - b + 1.
-    Sizes are drawn as k^-1/2, and marginals divided by that.
+    The mean is the Shapley value of the bundle as one player among single rows. A bundle of b of
+    all n rows is added to sets of 0 to n - b rows, each size equally likely, as in the
+    distributional value for m = n - b + 1. Sizes are drawn with weights k^-1/2, by which the
+    marginals are divided.
     """
     rows = B + bundles.points
     check_points(U, rows, name="points")
@@ -186,7 +185,7 @@ def bundle_draws(
         options={"bundles": bundles.fingerprint()},
         potential=describe(U),
     )
-    # A draw has one marginal of every bundle, weighted for its size: one stratum.
+    # A draw has one marginal of each bundle, already divided by its size weight: one stratum.
     return gather(
         task,
         widened(Draws.none(bundles, weights=np.ones(1)), width_of(U)),
@@ -200,7 +199,7 @@ def bundle_draws(
 
 @dataclass(frozen=True, kw_only=True)
 class _BesideRows:
-    """The weighted marginal of each bundle beside a random set of other rows."""
+    """The task of one worker: the weighted marginal of each bundle for a random set of rows."""
 
     U: Potential
     rows: Points

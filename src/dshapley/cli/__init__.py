@@ -1,1 +1,11 @@
-"""The command `dshapley`: `start` is its door, `app` and `market` its commands."""
+"""The command `dshapley`.
+
+- `start`: the entry point, with signals, streams and exit codes.
+- `app`: all commands together.
+- `value`: the commands value, plan and demo.
+- `runs`: the commands predict and show.
+- `market`: the commands price, publish, match and check.
+- `reproduce`: the command reproduce.
+- `options`: options that several commands share.
+- `console`: errors and notices for people, and the writing of tables.
+"""

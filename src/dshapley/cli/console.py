@@ -1,4 +1,4 @@
-"""What all commands print through: errors and notices for people."""
+"""What all commands share: errors and notices for people, and the writing of tables."""
 
 from __future__ import annotations
 
@@ -16,14 +16,29 @@ from dshapley.errors import DShapleyError, DShapleyWarning, InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["check_top", "console", "for_people", "notice", "one_line", "write_table"]
+    from dshapley.inference.valuation import Valuation
+
+__all__ = [
+    "check_top",
+    "console",
+    "for_people",
+    "notice",
+    "one_line",
+    "write_table",
+    "write_values",
+]
+
+_LONGEST = 2000
+"""The most characters of a message."""
+_MOST_RANKED = 10**8
+"""The most marginals for which ranks are computed, which needs all of them in memory."""
 
 
 @contextlib.contextmanager
 def for_people() -> Iterator[None]:
-    """Errors as one line on standard error and exit code 2; warnings as notices.
+    """Print errors as one line on standard error with exit code 2, and warnings as notices.
 
-    `dshapley.cli.start` has the table of exit codes, and those of signals other than Ctrl-C.
+    `dshapley.cli.start` has the table of exit codes and handles signals other than Ctrl-C.
     """
     from dshapley.running.run import Interrupted
 
@@ -50,12 +65,12 @@ def _show_warning(
 
 
 def notice(text: str) -> None:
-    """Something a person should know of, beside the results."""
+    """Print something that a person should know besides the results."""
     print(f"notice: {one_line(text)}", file=sys.stderr)
 
 
 def one_line(text: object) -> str:
-    r"""A message on one line: files from elsewhere can put anything into names that it quotes.
+    r"""A message on one line, without control characters that it may quote from foreign files.
 
     >>> one_line("a\n  b\x1b[31m")
     'a b\\x1b[31m'
@@ -65,27 +80,40 @@ def one_line(text: object) -> str:
     return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}..."
 
 
-_LONGEST = 2000
-
-
 def console() -> Any:
-    """Where tables are printed."""
+    """The console that results are printed to."""
     from rich.console import Console
 
     return Console()
 
 
 def check_top(top: int) -> None:
-    """An error for people where there would be nothing to show."""
+    """Refuse a --top that shows nothing."""
     if top < 1:
-        raise InputError(f"--top {top}: show at least one row")
+        raise InputError(f"--top {top}: give at least 1")
 
 
 def write_table(frame: pd.DataFrame, path: Path) -> None:
-    """A .csv or .parquet file, whole or not at all."""
+    """Write a .csv or .parquet file, whole or not at all."""
     from dshapley.files import write_atomically, write_csv
 
     if path.suffix == ".csv":
         write_csv(frame, path)
     else:
         write_atomically(path, lambda f: frame.to_parquet(f, index=False))
+
+
+def write_values(valuation: Valuation, folder: Path) -> None:
+    """Write values.csv and values.parquet, the highest values first."""
+    from dshapley.inference.sampled import SampledValuation
+    from dshapley.reporting.findings import class_labels
+
+    sampled = isinstance(valuation, SampledValuation)
+    ranks = sampled and len(valuation) * valuation.n_draws <= _MOST_RANKED
+    frame = valuation.to_frame(ranks=ranks)
+    labels = class_labels(valuation)
+    if labels is not None:
+        frame.insert(0, "label", labels)
+    frame = frame.sort_values("value", ascending=False, kind="stable").reset_index()
+    for name in ("values.csv", "values.parquet"):
+        write_table(frame, folder / name)

@@ -1,92 +1,103 @@
-"""What commands that value a table have in common: options, and the valuation asked for."""
+"""The options of the commands, and the `Question` that those which value a table ask."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import inspect
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from dshapley.errors import MOST_M, InputError
 
 if TYPE_CHECKING:
-    from dshapley.api import Fitting, Sampling
     from dshapley.data.tables import Prepared
     from dshapley.data.targets import Task
     from dshapley.inference.valuation import Valuation
     from dshapley.running.stopping import Stop, StopRule
     from dshapley.sampling.provenance import Source
 
-__all__ = ["Question", "seconds_of", "workers"]
+__all__ = ["Question", "seconds_of", "with_question", "workers"]
 
 _YEAR = 366 * 86_400
 MOST_DRAWS = 10**9
 MOST_MONEY = 1e15
-"""Beyond it, cents are lost in a float."""
+"""Larger amounts lose cents, since a float has 15 digits."""
 
 DATA, FITTING = "More about the data", "How models are trained"
-SAMPLING, RUNNING = "Which sets are drawn", "How the run goes"
-"""Panels of --help for what is not needed every day."""
+SAMPLING, RUNNING = "Which sets are drawn", "How the run is computed"
+"""Panels of --help for options that are not needed every day."""
 
 Table = Annotated[Path, typer.Argument(help="The database: a .csv, .tsv or .parquet file.")]
 Target = Annotated[str, typer.Option(help="The column to predict.")]
-Test = Annotated[Path | None, typer.Option(help="A table to test models on.")]
+Test = Annotated[Path | None, typer.Option(help="A table of rows that models are scored on.")]
 TestSize = Annotated[
     float | None,
     typer.Option(
-        help="A share of the rows to set aside for testing; else each is valued by cross-fitting.",
+        help="Set this share of the rows aside as test rows.",
+        show_default="cross-fitting, which gives every row a value",
         rich_help_panel=DATA,
     ),
 ]
 PointsTable = Annotated[
     Path | None,
     typer.Option(
-        help="A table of rows to value; else those of the database.", rich_help_panel=DATA
+        help="A table of the rows to value.",
+        show_default="the rows of the database",
+        rich_help_panel=DATA,
     ),
 ]
 Id = Annotated[
-    str | None, typer.Option("--id", help="The column that names the rows; else their number.")
+    str | None,
+    typer.Option("--id", help="The column that names the rows.", show_default="their number"),
 ]
 Group = Annotated[
     str | None, typer.Option(help="Value rows that agree in this column as one bundle.")
 ]
 Drop = Annotated[
-    list[str] | None, typer.Option(help="A column to leave out.", rich_help_panel=DATA)
+    list[str] | None,
+    typer.Option(help="A column to leave out; may be repeated.", rich_help_panel=DATA),
 ]
 TaskName = Annotated[
     str,
     typer.Option(
-        help="classification or regression; else as the target looks.", rich_help_panel=DATA
+        help="classification, regression, or auto: decided by the target.", rich_help_panel=DATA
     ),
 ]
 Model = Annotated[
     str,
     typer.Option(
         help="The model: logistic, ridge, linear, knn, naive_bayes, svm, tree, forest, adaboost or "
-        "boosting; or module:factory for your own. auto: logistic for classes, ridge for numbers."
+        "boosting; module:factory for your own; or auto: logistic for classes, ridge for numbers."
     ),
 ]
 Metric = Annotated[
     str | None,
     typer.Option(
         help="The metric: accuracy, balanced_accuracy, f1, roc_auc, log_score or brier for "
-        "classes, neg_mse or r2 for numbers; or a scorer of scikit-learn, such as f1_macro. "
-        "Without it: accuracy or neg_mse."
+        "classes, neg_mse or r2 for numbers; or a scorer of scikit-learn, such as f1_macro.",
+        show_default="accuracy for classes, neg_mse for numbers",
     ),
 ]
 Size = Annotated[
     int | None,
-    typer.Option("--m", max=MOST_M, help="The data set size to value for; else up to 1000."),
+    typer.Option(
+        "--m",
+        max=MOST_M,
+        help="The data set size that the values are for.",
+        show_default="the size of the database, at most 1000; 200 for models that are retrained",
+    ),
 ]
 MinRows = Annotated[
     int,
     typer.Option(
         max=MOST_M,
-        help="Sets of fewer rows are not fitted but get a constant predictor.",
+        help="Sets of fewer rows get a constant predictor instead of a fitted model.",
         rich_help_panel=FITTING,
     ),
 ]
@@ -94,7 +105,7 @@ RetrainOption = Annotated[
     str,
     typer.Option(
         "--retrain",
-        help="Train a model for every marginal: never, always, or auto: where it must be.",
+        help="Retrain the model for every marginal: never, always, or auto: only if necessary.",
         rich_help_panel=FITTING,
     ),
 ]
@@ -102,14 +113,14 @@ PreprocessIn = Annotated[
     str,
     typer.Option(
         "--preprocess",
-        help="For a Pipeline of yours: fit its first steps within each set, or once.",
+        help="Fit the first steps of your own Pipeline within each set, or once on the database.",
         rich_help_panel=FITTING,
     ),
 ]
 Weights = Annotated[
     str,
     typer.Option(
-        help="Size weights: auto, uniform (Algorithm 1), 1/k (Algorithm 2) or k^-a.",
+        help="Size weights: auto, uniform (Algorithm 1), 1/k (Algorithm 2), or k^-a, as k^-0.5.",
         rich_help_panel=SAMPLING,
     ),
 ]
@@ -117,7 +128,8 @@ Balanced = Annotated[
     bool | None,
     typer.Option(
         "--balanced/--independent",
-        help="Balanced set sizes, or independent ones [default: balanced with --weights auto].",
+        help="Draw balanced set sizes, or independent ones.",
+        show_default="balanced with --weights auto",
         rich_help_panel=SAMPLING,
     ),
 ]
@@ -125,7 +137,8 @@ ControlVariates = Annotated[
     bool | None,
     typer.Option(
         "--control-variates/--no-control-variates",
-        help="Correct for what is known of the sets in advance [default: with --weights auto].",
+        help="Use control variates, which lower the error, or none.",
+        show_default="used with --weights auto",
         rich_help_panel=SAMPLING,
     ),
 ]
@@ -133,67 +146,75 @@ Share = Annotated[
     float | None,
     typer.Option(
         "--share",
-        help="Measure this share of the rows, predict the others [default: all, if not too many].",
+        help="Measure this share of the rows and predict the others.",
+        show_default="all rows, or fewer if there are many thousands",
         rich_help_panel=SAMPLING,
     ),
 ]
 Draws = Annotated[
     int | None,
-    typer.Option(max=MOST_DRAWS, help="Stop after so many draws.", rich_help_panel=RUNNING),
+    typer.Option(max=MOST_DRAWS, help="Stop after this many draws.", rich_help_panel=RUNNING),
 ]
 Precision = Annotated[
     float | None,
-    typer.Option(help="Stop when every value is known to within this much (95 %)."),
+    typer.Option(help="Stop when every value's 95 % confidence interval is within ± this."),
 ]
-Time = Annotated[str | None, typer.Option(help="Stop after so long: 90s, 10m, 2h.")]
-Seed = Annotated[
-    int,
-    typer.Option(max=2**63 - 1, help="The seed of all randomness.", rich_help_panel=RUNNING),
+Time = Annotated[str | None, typer.Option(help="Stop after this time, such as 90s, 10m or 2h.")]
+Seed = Annotated[int, typer.Option(max=2**63 - 1, help="The random seed.", rich_help_panel=RUNNING)]
+Jobs = Annotated[
+    int, typer.Option(max=1024, help="The number of worker processes; -1 for all cores.")
 ]
-Jobs = Annotated[int, typer.Option(max=1024, help="Worker processes; -1 for all cores.")]
 Backend = Annotated[
     str, typer.Option(help="loky (processes), threading or dask.", rich_help_panel=RUNNING)
 ]
 Scheduler = Annotated[
     str | None,
-    typer.Option(help="With --backend dask: the scheduler's address.", rich_help_panel=RUNNING),
+    typer.Option(help="The scheduler's address, for --backend dask.", rich_help_panel=RUNNING),
 ]
 Out = Annotated[
-    Path | None, typer.Option(help="The run folder: results, and what it takes to resume.")
+    Path | None,
+    typer.Option(help="The run folder: it keeps the results and what is needed to resume."),
 ]
 SourceOption = Annotated[
     Path | None,
-    typer.Option(help="The run's table, or the folder of its tables [default: where they were]."),
+    typer.Option(
+        help="The run's table, or the folder of its tables.", show_default="where they were"
+    ),
 ]
 Top = Annotated[int, typer.Option(help="How many rows to show at each end.")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """What is to be valued, and how: the options that `value` and `plan` have in common."""
+    """What to value, and how: its fields are the options that `value` and `plan` share."""
 
-    table: Path
-    target: str
-    test: Path | None
-    test_size: float | None
-    points: Path | None
-    id_column: str | None
-    group: str | None
-    drop: Sequence[str]
-    task: str
-    model: str
-    metric: str | None
-    m: int | None
-    fitting: Fitting
-    sampling: Sampling
-    seed: int
-    jobs: int
-    backend: str
-    scheduler: str | None
-    out: Path | None
+    table: Table
+    target: Target
+    test: Test = None
+    id_column: Id = None
+    group: Group = None
+    model: Model = "auto"
+    metric: Metric = None
+    m: Size = None
+    jobs: Jobs = -1
+    out: Out = None
+    test_size: TestSize = None
+    points: PointsTable = None
+    drop: Drop = None
+    task: TaskName = "auto"
+    min_rows: MinRows = 1
+    retrain: RetrainOption = "auto"
+    preprocess: PreprocessIn = "each"
+    weights: Weights = "auto"
+    balanced: Balanced = None
+    control_variates: ControlVariates = None
+    share: Share = None
+    seed: Seed = 0
+    backend: Backend = "loky"
+    scheduler: Scheduler = None
 
     def prepared(self, notice: Callable[[str], None]) -> tuple[Any, Prepared]:
-        """The estimator and the data; `notice` is told what was done to these."""
+        """The estimator and the data; `notice` gets a sentence for each change to the data."""
         from dshapley.data.tables import check_distinct, prepare, read_table, task_of
         from dshapley.learners.by_name import model_from_name
         from dshapley.learners.refit import is_classifier
@@ -212,7 +233,7 @@ class Question:
             points=None if self.points is None else read_table(self.points, text=names),
             id_column=self.id_column,
             group_column=self.group,
-            drop=self.drop,
+            drop=self.drop or [],
             seed=self.seed,
         )
         if self.id_column is not None and self.group is None:
@@ -222,8 +243,8 @@ class Question:
         return estimator, prepared
 
     def valuation(self, estimator: Any, prepared: Prepared, stop: StopRule | Stop) -> Valuation:
-        """The answer, computed until the rule says stop."""
-        from dshapley.api import Request, answer
+        """The values, computed until the rule says stop."""
+        from dshapley.api import Fitting, Request, Sampling, answer
         from dshapley.learners.refit import is_classifier
 
         request = Request(
@@ -234,18 +255,32 @@ class Question:
             groups=prepared.groups,
             metric=self.metric,
             m=self.m,
-            sampling=self.sampling,
+            sampling=Sampling(
+                weights=self.weights,
+                balanced=self.balanced,
+                control_variates=self.control_variates,
+                share=self.share,
+            ),
             stop=stop,
-            fitting=self.fitting,
+            # An unknown word is refused with an error for people when the model is made.
+            fitting=Fitting(
+                min_rows=self.min_rows,
+                retrain=cast("Any", self.retrain),
+                preprocess=cast("Any", self.preprocess),
+            ),
             seed=self.seed,
             store=self.out,
             source=self.source("classification" if is_classifier(estimator) else "regression"),
         )
-        with workers(self.backend, self.scheduler, self.jobs):
+        with self.workers():
             return answer(request)
 
+    def workers(self) -> contextlib.AbstractContextManager[None]:
+        """The context in which draws are computed by the workers asked for."""
+        return workers(self.backend, self.scheduler, self.jobs)
+
     def source(self, task: Task) -> Source:
-        """The tables and how they were made ready, for the run folder."""
+        """The tables and how they were prepared, as the run folder keeps them."""
         from dshapley.sampling.provenance import Source
 
         return Source(
@@ -258,13 +293,30 @@ class Question:
             points_table=None if self.points is None else str(self.points.resolve()),
             id=self.id_column,
             group=self.group,
-            drop=tuple(self.drop),
+            drop=tuple(self.drop or []),
         )
+
+
+def with_question(command: Callable[..., None]) -> Callable[..., None]:
+    """A command with the options of a `Question`, which becomes the first argument, and its own."""
+    shared = list(inspect.signature(Question, eval_str=True).parameters.values())
+    own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+
+    @functools.wraps(command)
+    def with_options(**given: Any) -> None:
+        asked = {option.name: given.pop(option.name) for option in shared}
+        command(Question(**asked), **given)
+
+    # Typer reads the options of a command from these two.
+    options = [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in (*shared, *own)]
+    with_options.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
+    with_options.__annotations__ = {option.name: option.annotation for option in options}
+    return with_options
 
 
 @contextlib.contextmanager
 def workers(backend: str, scheduler: str | None, jobs: int) -> Iterator[None]:
-    """Where draws are computed: joblib's backends by name."""
+    """The context in which draws are computed by these workers: joblib's backends by name."""
     import joblib
 
     if jobs == 0:
@@ -288,7 +340,9 @@ def _dask_client(scheduler: str) -> Any:
     try:
         return Client(scheduler, timeout="10s")  # type: ignore[no-untyped-call]
     except (OSError, ValueError) as error:
-        raise InputError(f"no dask scheduler answers at {scheduler}: {error}") from None
+        raise InputError(
+            f"no dask scheduler answers at {scheduler} ({error}): check --scheduler"
+        ) from None
 
 
 def seconds_of(text: str | None) -> float | None:
@@ -304,5 +358,5 @@ def seconds_of(text: str | None) -> float | None:
         raise InputError(f"--time {text}: give a duration such as 90s, 10m or 2h")
     seconds = float(match.group(1)) * {"": 1, "s": 1, "m": 60, "h": 3600}[match.group(2)]
     if seconds > _YEAR:
-        raise InputError(f"--time {text[:40]}: give at most a year")
+        raise InputError(f"--time {text[:40]}: give at most one year")
     return seconds

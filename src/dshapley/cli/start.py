@@ -1,12 +1,12 @@
-"""The door of the command `dshapley`: signals, streams and exit codes, before all else is loaded.
+"""The entry point of the command `dshapley`: signals, streams and exit codes.
 
     0     done
-    1     done, and the answer is no: a price list is wrong, a claim of the paper fails
-    2     an error in what was asked or given: one line says which
-    70    a bug in dshapley: a traceback says where
+    1     done, and the answer is no: a price list is wrong, or a claim of the paper fails
+    2     an error in the command or its data, which one line explains
+    70    a bug in dshapley, with a traceback
     129, 130, 143    stopped by SIGHUP, Ctrl-C, SIGTERM: finished draws are kept
 
-This module imports nothing heavy, so that Ctrl-C in the first second is one line too.
+This module imports nothing heavy, so that Ctrl-C in the first second also prints one line only.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ __all__ = ["BUG", "FAULT", "main", "run_command"]
 
 FAULT = 2
 BUG = 70
-"""EX_SOFTWARE of sysexits.h."""
+"""The exit code EX_SOFTWARE of sysexits.h."""
 
 
 def main() -> None:
     """The entry point of the command `dshapley`."""
     _open_streams()
     code = run_command(_command_line)
-    # CPython 3.11 remembers an interrupt that passed through exec(), though it was caught, and
-    # would end by that signal; the next exec() makes it forget.
+    # CPython 3.11 remembers an interrupt that passed through exec(), even if it was caught, and
+    # would end by that signal. Another exec() resets this.
     exec("")
     sys.exit(code)
 
@@ -44,13 +44,13 @@ def _command_line() -> int:
 
 
 def run_command(command: Callable[[], int]) -> int:
-    """Run a command, with signals as KeyboardInterrupt; its exit code, whatever happens."""
+    """Run a command and return its exit code; signals become KeyboardInterrupt."""
     code, received = BUG, _catch_signals()
     try:
         code = command()
     except KeyboardInterrupt:
         _say("stopped")
-    except OSError as error:  # such as a full disk, met before a command has its own words for it
+    except OSError as error:  # such as a full disk, outside the part that `for_people` covers
         code = FAULT
         _say(f"error: {error}")
     except MemoryError:
@@ -62,7 +62,7 @@ def run_command(command: Callable[[], int]) -> int:
         traceback.print_exc()
         _say("error: this is a bug in dshapley; please report it with the lines above")
     for number in _SIGNALS:
-        signal.signal(number, signal.SIG_IGN)  # nothing is left to stop
+        signal.signal(number, signal.SIG_IGN)  # the command is over
     return _flushed(128 + received[0] if received else code)
 
 
@@ -70,11 +70,11 @@ _SIGNALS = [
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 ]
 _SAME_REQUEST = 2.0
-"""Seconds. A terminal, a shell and a supervisor may each pass on the same wish to stop."""
+"""Signals within this many seconds count as one: a terminal and a shell may each send one."""
 
 
 def _catch_signals() -> list[int]:
-    """Raise KeyboardInterrupt for each signal that stops a program; the list of those received."""
+    """Turn signals that stop a program into KeyboardInterrupt; returns a list of those received."""
     received: list[int] = []
     last = -_SAME_REQUEST
 
@@ -86,25 +86,25 @@ def _catch_signals() -> list[int]:
             raise KeyboardInterrupt
 
     for number in _SIGNALS:
-        # nohup, and shells for background jobs, ignore some on purpose.
+        # Signals that nohup or a shell has set to be ignored stay ignored.
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, stop)
     return received
 
 
 def _open_streams() -> None:
-    """Give the program three streams that never fail it.
+    """Open the standard streams if they are closed, and make writing to them safe.
 
-    A closed descriptor would be taken by the next file that is opened, which messages would then
-    overwrite. Text that the terminal's encoding lacks is written as escapes. A reader that has
-    gone, such as `head`, does not stop the work.
+    The next file that is opened would take the number of a closed stream, and messages would then
+    overwrite it. Characters that the terminal's encoding lacks are written as escapes. A reader
+    that closes early, such as `head`, does not stop the work.
     """
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number: this one
-            os.set_inheritable(number, True)  # workers need all three as well
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number, which is this one
+            os.set_inheritable(number, True)  # workers need all three streams as well
     if sys.stdin is None:
         sys.stdin = open(0, closefd=False)  # noqa: SIM115
     sys.stdout = _lasting(sys.stdout, 1)
@@ -120,7 +120,7 @@ def _lasting(stream: TextIO | None, number: int) -> TextIO:
 
 
 class _Lasting:
-    """A text stream that is silent, not broken, once nobody reads it any more."""
+    """A text stream that drops what is written to it once its reader is gone."""
 
     def __init__(self, stream: TextIO, number: int) -> None:
         self._stream, self._number = stream, number
@@ -142,7 +142,8 @@ class _Lasting:
         try:
             return call()
         except OSError as error:
-            full = error.errno == errno.ENOSPC and self._number == 2  # results are not on it
+            # A full disk is an error for results, but not for messages.
+            full = error.errno == errno.ENOSPC and self._number == 2
             if not full and error.errno not in (errno.EPIPE, errno.EIO, errno.EBADF):
                 raise
             _silence(self._number)
@@ -150,14 +151,14 @@ class _Lasting:
 
 
 def _silence(number: int) -> None:
-    """Let what is written here vanish: the interpreter flushes the stream once more at its end."""
+    """Send the stream to the null device, since the interpreter flushes it again when it ends."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, number)
     os.close(null)
 
 
 def _flushed(code: int) -> int:
-    """The exit code after all output has been written; a full disk makes it an error."""
+    """Flush all output and return the exit code, an error if output cannot be written."""
     try:
         sys.stdout.flush()
     except OSError as error:

@@ -1,5 +1,6 @@
-"""Points and where they come from.
+"""Points, and the tables and public data sets that they are made from.
 
-`points` (rows with labels, bundles of rows), `tables` (files read and made ready, with `encoding`
-and `targets`), `datasets` (public data by name, fetched by `downloads`), `folds`.
+`points` holds rows with labels, and bundles of rows. `tables` reads files and prepares them, with
+the help of `encoding` and `targets`. `datasets` loads public data by name, which `downloads`
+fetches. `folds` splits rows into folds, or into a database and a test set.
 """

@@ -1,4 +1,8 @@
-"""Real data to begin with, and the data of the paper's experiments."""
+"""Public data sets by name: small ones to start with, and those of the paper's experiments.
+
+`load` divides a data set into a database, a test set and held-out rows, and encodes it. `table`
+returns it as published, and `divided` treats your own table as `load` treats public ones.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +30,9 @@ _MOST_CLASSES = 100
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A data set in three disjoint parts. `ids` of points are row numbers of its table.
+    """A data set in three disjoint parts.
 
-    A label y stands for `classes[y]`.
+    The ids of the points are row numbers of the table, and a label y stands for `classes[y]`.
     """
 
     name: str
@@ -38,23 +42,24 @@ class Dataset:
     heldout: Points
     classes: tuple[str, ...]
     source: str
-    """Citation and licence."""
+    """The citation and the licence."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Entry:
-    """What is known of a table: its target, which columns are no features, how it is divided."""
+    """How to prepare a public table: its target, its columns and the sizes of its parts."""
 
     target: str
     classes: tuple[str, ...]
     source: str
     sizes: tuple[float, float, float] = (0.6, 0.2, 0.2)
-    """Rows in the database, the test set and held out; below 1 a share of all."""
+    """Rows in the database, the test set and the held-out part; below 1 a share of all rows."""
     code: Callable[[Any], Any] = lambda y: y
-    """From the target's values to places in `classes`."""
+    """Maps the target's values to positions in `classes`."""
     drop: tuple[str, ...] = ()
+    """Columns that are not features."""
     categories: tuple[str, ...] = ()
-    """Whole numbers that are no quantities."""
+    """Columns of whole numbers that are categories, not quantities."""
 
 
 def load(
@@ -66,21 +71,22 @@ def load(
     seed: int = 0,
     encode: str | None = None,
 ) -> Dataset:
-    """A public data set, ready to value: a database, a test set, and rows held out of both.
+    """A public data set that is ready to value: a database, a test set and held-out rows.
 
     Parameters
     ----------
     name
-        One of `NAMES`; docs/datasets.md says what they are and where files are looked for.
+        One of `NAMES`; docs/datasets.md describes them and says where the files are looked for.
     n_database, n_test, n_heldout
-        How many rows each part has; by default as in the paper, where it says. For one seed a
-        smaller database is the beginning of a larger one, and the test set stays the same.
+        The number of rows of each part, by default as in the paper, where it gives one. With the
+        same seed a smaller database is the beginning of a larger one, and the test set does not
+        depend on the size of the database.
     seed
-        Of the permutation that divides the rows.
+        The random seed of the permutation that divides the rows.
     encode
-        "one-hot": numbers standardised, categories as columns of 0 and 1 (the default); or
-        "codes": numbers as they are, categories as whole numbers, for trees. Both are fitted on
-        the database; gaps between numbers are filled in with its medians.
+        "one-hot" (the default): numbers are standardised, categories become columns of 0 and 1.
+        "codes", for trees: numbers stay as they are, categories become whole numbers. Both are
+        fitted on the database; missing numbers become its medians.
 
     Examples
     --------
@@ -98,7 +104,9 @@ def load(
     rng = np.random.default_rng(seed)
     if name == _CIFAR:
         if encode is not None:
-            raise InputError(f"{name} holds the outputs of a network: there is nothing to encode")
+            raise InputError(
+                f"{name} holds the outputs of a network, which need no encoding: leave out encode="
+            )
         return _images(sizes, rng)
     return _divided(name, table(name), _ENTRIES[name], sizes, rng, encode)
 
@@ -111,9 +119,7 @@ def table(name: str) -> pd.DataFrame:
     """
     _check_name(name)
     if name == _CIFAR:
-        raise InputError(
-            f"{name} is not a table, it holds the outputs of a network: use load({name!r})"
-        )
+        raise InputError(f"{name} is not a table but the outputs of a network: use load({name!r})")
     if name == "adult_sample":
         return adult_sample().reset_index(drop=True)
     if name in SOURCES:
@@ -148,7 +154,7 @@ def divided(
     n_heldout: int | None = None,
     seed: int = 0,
 ) -> Dataset:
-    """A table of one's own, divided and encoded as `load` does with public ones.
+    """Your own table, divided and encoded as `load` divides and encodes public ones.
 
     >>> data = divided(adult_sample(), target="income", n_test=300)
     >>> len(data.test), data.classes
@@ -159,12 +165,14 @@ def divided(
     _check_seed(seed)
     gaps = np.flatnonzero(rows[target].isna())
     if len(gaps):
-        raise InputError(f"the target {target!r} is missing in row {gaps[0]}: drop such rows")
+        raise InputError(
+            f"the target {target!r} is missing in row {gaps[0]}: drop the rows without a target"
+        )
     classes, codes = np.unique(rows[target].astype(str), return_inverse=True)
     if not 2 <= len(classes) <= _MOST_CLASSES:
         raise InputError(
-            f"the target {target!r} has {len(classes)} different values: for classes, give a "
-            f"column with 2 to {_MOST_CLASSES}"
+            f"the target {target!r} has {len(classes)} different values: give a column with 2 to "
+            f"{_MOST_CLASSES} classes"
         )
     entry = _Entry(
         target=target,
@@ -185,7 +193,7 @@ def _divided(
     encode: str | None,
 ) -> Dataset:
     order = rng.permutation(len(rows))
-    # The test set from the end, so that it does not depend on the size of the database.
+    # Take the test set from the end, so that it does not depend on the size of the database.
     places = _parts(name, order, order[::-1], sizes, entry.sizes, shared=True)
     rows[entry.target] = np.asarray(entry.code(rows[entry.target])).astype(np.int64)
     rows = rows.astype(dict.fromkeys(entry.categories, "str"))
@@ -202,7 +210,7 @@ def _divided(
 
 
 def _images(sizes: tuple[int | None, ...], rng: np.random.Generator) -> Dataset:
-    """CIFAR-10: the database of training images, the others of test images."""
+    """CIFAR-10: the database has training images; the test and held-out parts have test images."""
     parts = arrays(_CIFAR)
     order = rng.permutation(len(parts["X"]))
     training = parts["split"][order] == 0
@@ -229,9 +237,10 @@ def _parts(
     *,
     shared: bool,
 ) -> list[Array]:
-    """The first rows of `first` as the database, then of `others` the test set and those held out.
+    """The positions of the rows of the database, the test set and the held-out part.
 
-    `shared`: the two are the same rows, in opposite orders.
+    The database is the beginning of `first`; the test set and then the held-out rows are the
+    beginning of `others`. If `shared`, both are the same rows in opposite orders.
     """
     for option, size in zip(("n_database", "n_test", "n_heldout"), asked, strict=True):
         least = 0 if option == "n_heldout" else 1
@@ -250,7 +259,7 @@ def _parts(
         )
         raise InputError(
             f"{name} has {has}: too few for a database of {database:,}, a test set of {test:,} "
-            f"and {heldout:,} held out"
+            f"and {heldout:,} held-out rows"
         )
     return [first[:database], others[:test], others[test : test + heldout]]
 
@@ -270,7 +279,7 @@ def _one_hot(parts: list[pd.DataFrame], entry: _Entry) -> list[Points]:
 
 
 def _codes(parts: list[pd.DataFrame], entry: _Entry) -> list[Points]:
-    """Categories as places in the sorted list of the database's; -1 for others and for gaps."""
+    """Categories as positions in the sorted categories of the database; -1 for gaps and others."""
     import pandas as pd
 
     base = parts[0]
@@ -401,4 +410,4 @@ _CIFAR_SOURCE = (
 )
 
 NAMES = tuple(sorted([*_ENTRIES, _CIFAR]))
-"""The names that `load` knows."""
+"""The names that `load` accepts."""

@@ -1,4 +1,7 @@
-"""Where tables of public data come from: a folder of files, a cache, or their publishers."""
+"""Get public data from the folder `$DSHAPLEY_DATA`, from a cache, or from the publisher.
+
+Each data set has a SHA-256 digest of its content, which is checked on every use.
+"""
 
 from __future__ import annotations
 
@@ -27,21 +30,21 @@ __all__ = ["SOURCES", "Source", "arrays", "digest", "frame"]
 
 _UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases"
 _PUC_RIO = "http://groupware.les.inf.puc-rio.br/static/har/dataset-har-PUC-Rio-ugulino.zip"
-_SECONDS = 60  # without an answer, until a download is given up
+_SECONDS = 60  # timeout of a download without an answer
 
 
 @dataclass(frozen=True)
 class Source:
-    """The digest that a data set's content must have, and who has it."""
+    """The digest that the content of a data set must have, and how to get the data."""
 
     digest: str
     fetch: Callable[[], pd.DataFrame] | None = None
     recipe: str = ""
-    """How the file was made, for those that cannot be downloaded."""
+    """How the file was made, for a data set that cannot be downloaded."""
 
 
 def frame(name: str) -> pd.DataFrame:
-    """The table of that name: from `$DSHAPLEY_DATA`, the cache, or downloaded into the cache."""
+    """The table `name` from `$DSHAPLEY_DATA` or the cache; else it is downloaded and cached."""
     source, file = SOURCES[name], f"{name}.parquet"
     found = _found(file)
     if found is not None:
@@ -57,7 +60,7 @@ def frame(name: str) -> pd.DataFrame:
 
 
 def arrays(name: str) -> dict[str, Array]:
-    """The arrays of that name, from `$DSHAPLEY_DATA` or the cache."""
+    """The arrays `name` from `$DSHAPLEY_DATA` or the cache."""
     source, file = SOURCES[name], f"{name}.npz"
     found = _found(file)
     if found is None:
@@ -72,9 +75,10 @@ def arrays(name: str) -> dict[str, Array]:
 
 
 def digest(columns: Mapping[str, Any] | pd.DataFrame) -> str:
-    """The SHA-256 of names and values in their order, however a file keeps them.
+    """The SHA-256 of the names and values of the columns, in order, whatever their dtypes.
 
-    Numbers count as float64, all else as text; so int8 or int64, categories or strings are one.
+    Numbers are hashed as float64 and everything else as text, so int8 and int64 give the same
+    digest, and so do categories and strings.
 
     >>> import pandas as pd
     >>> small = pd.DataFrame({"n": pd.Series([1, 2], dtype="int8"), "t": ["b", "a"]})
@@ -88,7 +92,7 @@ def digest(columns: Mapping[str, Any] | pd.DataFrame) -> str:
     total = hashlib.sha256()
     for name, column in columns.items():
         if column.dtype.kind in "iufb":
-            # One zero and one NaN: both have several bit patterns.
+            # Zero and NaN have several bit patterns each; make each of them one.
             values = np.asarray(column, dtype="<f8") + 0.0
             values[np.isnan(values)] = np.nan
             parts = [b"number", values.tobytes()]
@@ -104,11 +108,11 @@ def digest(columns: Mapping[str, Any] | pd.DataFrame) -> str:
 
 
 def _found(file: str) -> Path | None:
-    """The file in the folder that the user names, else in the cache."""
+    """The file in the folder `$DSHAPLEY_DATA`, else in the cache, else None."""
     folders = [_cache()]
     if named := os.environ.get("DSHAPLEY_DATA"):
         if not Path(named).is_dir():
-            raise InputError(f"DSHAPLEY_DATA = {named!r}: there is no such folder")
+            raise InputError(f"DSHAPLEY_DATA = {named!r}: there is no such folder; set it to one")
         folders.insert(0, Path(named))
     return next((folder / file for folder in folders if (folder / file).is_file()), None)
 
@@ -130,8 +134,8 @@ def _check(content: Mapping[str, Any] | pd.DataFrame, source: Source, what: str)
     if found != source.digest:
         raise InputError(
             f"{what}: the content has the digest {found[:12]}, not {source.digest[:12]} as the "
-            "data that results are known for; remove or replace the file, or, if the publisher "
-            "has changed it, put an earlier copy in the folder of DSHAPLEY_DATA"
+            "data of the published results; remove or replace the file, or, if the publisher has "
+            "changed it, put an earlier copy in the folder of DSHAPLEY_DATA"
         )
 
 
@@ -141,7 +145,7 @@ def _downloaded(name: str, fetch: Callable[[], pd.DataFrame]) -> pd.DataFrame:
     except (OSError, HTTPException) as error:  # URLError and timeouts are OSErrors
         reason = f"{name} cannot be downloaded ({_line(error)}): try again later"
     except (ValueError, KeyError, zipfile.BadZipFile) as error:
-        reason = f"what was downloaded for {name} cannot be read ({_line(error)})"
+        reason = f"the download of {name} cannot be read ({_line(error)}): try again later"
     raise InputError(f"{reason}, or put {name}.parquet in the folder of DSHAPLEY_DATA")
 
 
@@ -153,8 +157,8 @@ def _keep(table: pd.DataFrame, path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, lambda file: table.to_parquet(file, index=False))
-    except OSError as error:  # the table is there all the same
-        warn(f"{path} cannot be written ({_line(error)}): the next use downloads it again")
+    except OSError as error:  # only the cache fails; the table itself is complete
+        warn(f"{path} cannot be written ({_line(error)}), so the next use downloads it again")
 
 
 def _bytes(url: str) -> io.BytesIO:
@@ -165,7 +169,7 @@ def _bytes(url: str) -> io.BytesIO:
 
 
 def _member(url: str, ending: str) -> io.BytesIO:
-    """The file in a zip archive whose name ends so."""
+    """The first file in a zip archive whose name ends with `ending`."""
     with zipfile.ZipFile(_bytes(url)) as archive:
         name = next((n for n in archive.namelist() if n.endswith(ending)), None)
         if name is None:
@@ -174,7 +178,7 @@ def _member(url: str, ending: str) -> io.BytesIO:
 
 
 def _compact(table: pd.DataFrame) -> pd.DataFrame:
-    """Whole numbers in the smallest type that holds them, others in float32, text as categories."""
+    """The table in small dtypes: the smallest integers that fit, float32, and categories."""
     import pandas as pd
 
     columns: dict[str, Any] = {}
@@ -189,10 +193,12 @@ def _compact(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _codes(column: pd.Series[Any], names: list[str]) -> pd.Series[Any]:
-    """Places in `names`; any other text is an error, which says that the source has changed."""
+    """The positions of the values in `names`; a ValueError for a value that is not in `names`."""
     codes = column.map({name: code for code, name in enumerate(names)})
     if codes.isna().any():
-        raise ValueError(f"{column[codes.isna()].iloc[0]!r} in {column.name}, none of {names}")
+        raise ValueError(
+            f"{column[codes.isna()].iloc[0]!r} in column {column.name} is not one of {names}"
+        )
     return codes.astype("int64")
 
 
@@ -211,7 +217,7 @@ def _adult() -> pd.DataFrame:
         part = pd.read_csv(
             _bytes(f"{_UCI}/adult/{file}"),
             names=_ADULT,
-            skiprows=int(split == "test"),  # its first line is no row
+            skiprows=int(split == "test"),  # the first line of adult.test is a comment
             skipinitialspace=True,
             keep_default_na=False,
         )
@@ -226,7 +232,7 @@ def _covertype() -> pd.DataFrame:
     import pandas as pd
     from sklearn.datasets import fetch_covtype
 
-    with tempfile.TemporaryDirectory() as folder:  # sklearn's own copy is not needed
+    with tempfile.TemporaryDirectory() as folder:  # do not keep scikit-learn's own copy
         X, y = fetch_covtype(data_home=folder, return_X_y=True)
     names = [
         "Elevation", "Aspect", "Slope", "Horizontal_Distance_To_Hydrology",
@@ -244,7 +250,7 @@ def _diabetes130() -> pd.DataFrame:
     import pandas as pd
 
     file = _member(f"{_UCI}/00296/dataset_diabetes.zip", "diabetic_data.csv")
-    # "?" and "None" (not measured) are two categories, not gaps.
+    # "?" (unknown) and "None" (not measured) are two categories, not gaps.
     table = pd.read_csv(file, dtype=str, keep_default_na=False)
     for name in table.columns:
         if name.endswith(("_id", "_nbr", "_procedures")) or name.startswith(("num", "time_")):
@@ -257,7 +263,7 @@ def _pucrio_har() -> pd.DataFrame:
     import pandas as pd
 
     table = pd.read_csv(_member(_PUC_RIO, ".csv"), sep=";", decimal=",", dtype={"z4": str})
-    # One record has a time of day run into its z4; it is left out.
+    # One record has a timestamp in its z4 by mistake; leave it out.
     z4 = pd.to_numeric(table["z4"], errors="coerce")
     table = table.assign(z4=z4)[z4.notna()].astype({"z4": "int64"})
     names = ["sitting", "sittingdown", "standing", "standingup", "walking"]
@@ -268,7 +274,7 @@ def _pucrio_har() -> pd.DataFrame:
 def _sensorless_drive() -> pd.DataFrame:
     import pandas as pd
 
-    # numpy rounds to the nearest number, which readers of pandas may miss by a bit.
+    # numpy parses to the nearest double; the fast parser of pandas may be off by the last bit.
     rows = np.loadtxt(_bytes(f"{_UCI}/00325/Sensorless_drive_diagnosis.txt"), ndmin=2)
     table = pd.DataFrame(rows[:, :48], columns=[f"f{i:02}" for i in range(1, 49)])
     return _compact(table.assign(**{"class": rows[:, 48].astype("int64")}))
@@ -300,4 +306,4 @@ SOURCES = {
         "components (see docs/datasets.md).",
     ),
 }
-"""What is known of each file, by name."""
+"""The digest of each data set, and how to get it, by name."""

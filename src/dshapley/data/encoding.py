@@ -1,4 +1,4 @@
-"""Columns of a table as numbers: scaled numbers, one-hot encoded text."""
+"""Encode the columns of a table as numbers: numbers are scaled, text is one-hot encoded."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ __all__ = [
 ]
 
 NUMERIC_OBJECTS = ("numbers", "dates", "times of day", "durations")
-"""Kinds of cells that count as numbers in a column of objects, too."""
+"""Kinds of cells that count as numbers even in a column of Python objects."""
 
 NEAR_UNIQUE = 0.9
-"""Text columns with at least this share of different values are left out of the features."""
+"""Text columns whose share of different values is at least this are left out of the features."""
 
 _NUMBERS = "iufbMm"  # numpy's kinds of dtypes: integers, floats, truth values, dates
 _UNUSABLE = ("lists", "structs", "bytes", "complex numbers")
@@ -40,7 +40,10 @@ _MOST_CATEGORIES = 50
 def encoder(
     base: pd.DataFrame, features: list[str]
 ) -> tuple[Callable[[pd.DataFrame], Array], list[str], list[str]]:
-    """How rows become numbers, the columns that takes, and what there is to say about it."""
+    """The function that encodes rows, the columns that it uses, and notices for the user.
+
+    The encoding is fitted on `base`.
+    """
     from sklearn.compose import ColumnTransformer
     from sklearn.impute import SimpleImputer
     from sklearn.pipeline import make_pipeline
@@ -63,7 +66,7 @@ def encoder(
     wide = [c for c in texts if plain[c].nunique() > _MOST_CATEGORIES]
     if wide:
         notices.append(
-            f"of {', '.join(wide)} only the {_MOST_CATEGORIES - 1} most frequent values are told "
+            f"only the {_MOST_CATEGORIES - 1} most frequent values of {', '.join(wide)} are told "
             "apart (leave a column out with --drop)"
         )
     one_hot = OneHotEncoder(
@@ -84,10 +87,9 @@ def encoder(
 
 
 def near_unique(column: pd.Series[Any]) -> bool:
-    """Whether a column holds text that is nearly all different: names, notes, ids.
+    """Whether a column holds text that is nearly all different, such as names, notes or ids.
 
-    Such a value says nothing about any other row, and one-hot encoding it would add columns of
-    noise.
+    Such a value says nothing about other rows, and one-hot encoding it would add columns of noise.
     """
     if is_number(column):
         return False
@@ -97,7 +99,7 @@ def near_unique(column: pd.Series[Any]) -> bool:
 
 
 def _counts(base: pd.DataFrame, columns: list[str]) -> str:
-    """The columns, each with how many of its values are different."""
+    """The column names for a message, each with its number of different values."""
     parts = []
     for name in columns:
         known = plain_columns(base[[name]], [])[str(name)].dropna()
@@ -106,7 +108,7 @@ def _counts(base: pd.DataFrame, columns: list[str]) -> str:
 
 
 def plain_columns(part: pd.DataFrame, numbers: list[str]) -> pd.DataFrame:
-    """The same columns as floats (those of `numbers`) or as text, whatever pandas keeps them in."""
+    """The columns named in `numbers` as floats and all others as text, whatever their dtypes."""
     import pandas as pd
 
     columns: dict[str, Any] = {}
@@ -120,7 +122,7 @@ def plain_columns(part: pd.DataFrame, numbers: list[str]) -> pd.DataFrame:
 
 
 def floats(column: pd.Series[Any]) -> Floats:
-    """Numbers as floats, dates as days since 1970, durations and times of day as days."""
+    """The column as floats; dates become days since 1970, durations and times of day days."""
     import pandas as pd
 
     if column.dtype.kind in "Mm":
@@ -133,7 +135,7 @@ def floats(column: pd.Series[Any]) -> Floats:
     if kind == "dates":
         if any(isinstance(cell, datetime.datetime | np.datetime64) for cell in cells):
             cells = pd.to_datetime(cells, utc=True)
-        else:  # by numpy, whose dates have no last year
+        else:  # numpy's dates reach beyond the last year of pandas' nanoseconds
             cells = pd.Series(np.array(cells.tolist(), dtype="datetime64[D]").astype("M8[s]"))
         found[known] = _days(cells)
     elif kind == "durations":
@@ -154,28 +156,28 @@ def _float(cell: Any) -> float:
 
 
 def _days(column: pd.Series[Any]) -> Floats:
-    """Dates as days since 1970, durations as days: equal for equal times in any unit."""
+    """Dates as days since 1970, or durations as days; the unit of the column does not matter."""
     if getattr(column.dtype, "tz", None) is not None:
-        column = column.dt.tz_convert(None)  # to the same time in UTC
+        column = column.dt.tz_convert(None)  # the same moment in UTC
     values = column.to_numpy()
     unit, count = np.datetime_data(values.dtype)
     if unit not in _A_DAY or count != 1:
         values, unit = values.astype(f"{values.dtype.kind}8[s]"), "s"
-    # Whole days and their rest apart: nanoseconds since 1970 have more digits than a float.
+    # Days and remainder are divided separately: nanoseconds since 1970 exceed a float's precision.
     days, rest = np.divmod(values.view("int64"), _A_DAY[unit])
     return np.where(np.isnat(values), np.nan, days + rest / _A_DAY[unit])
 
 
 def is_number(column: pd.Series[Any]) -> bool:
-    """Whether the column holds numbers, truth values or dates."""
+    """Whether the column counts as numbers: numbers, truth values, dates, times or durations."""
     if column.dtype != object:
         return column.dtype.kind in _NUMBERS
-    # Truth values are objects only where some are missing, and then text: a gap is a category.
+    # Truth values with gaps have dtype object and are encoded as text, so a gap is a category.
     return kind_of(column) in NUMERIC_OBJECTS
 
 
 def check_cells(part: pd.DataFrame, features: Sequence[Any]) -> None:
-    """Raise an InputError for a column of lists, structs and the like."""
+    """Raise an InputError for a column of lists, structs, bytes or complex numbers."""
     import pandas as pd
 
     for column in features:

@@ -1,4 +1,4 @@
-"""Rows divided at random: into folds, or into rows to test on and others."""
+"""Random splits of rows: into folds for cross-fitting, or into a database and a test set."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ __all__ = ["N_FOLDS", "in_folds", "set_aside"]
 
 N_FOLDS = 5
 _EACH = 1
-"""So many rows of each class are put into every fold, if there are enough."""
+"""Each fold gets this many groups of each class, if there are enough."""
 
 
 def in_folds(
     points: Points, groups: Array | None = None, *, n_folds: int = N_FOLDS, seed: int = 0
 ) -> NDArray[np.int64]:
-    """A fold for each point, at random; folds are about equally large.
+    """The fold of each point, chosen at random; the folds have about equal sizes.
 
-    Points of one group are kept together. Every fold gets `_EACH` groups of each class, as far as
-    there are so many. Beyond that labels are not made even between the folds: the spread between
-    folds is to show how much answers depend on which rows they are tested on, and that is hidden
-    where all folds have the same share of each class.
+    Points of one group share a fold. Each fold gets `_EACH` groups of each class, if there are
+    enough, but the split is not stratified beyond that: the spread between folds should show how
+    much the values depend on the choice of test rows, and stratified folds would hide part of it.
+    The number of folds is odd, and at least three.
 
     >>> points = Points(np.zeros((10, 1)), ["a", "b"] * 5)
     >>> np.bincount(in_folds(points, seed=1)).tolist()
@@ -35,11 +35,11 @@ def in_folds(
         return_index=True, return_inverse=True, return_counts=True,
     )  # fmt: skip
     n = min(n_folds, len(sizes))
-    # Chains of nested sets come every 32 draws and would all test on the same of 2 or 4 folds.
+    # Nested sets are drawn every 32 draws: with 2 or 4 folds all would test on the same fold.
     n -= 1 - n % 2
-    if n < 3:  # each would be tested on one fold, and the spread between folds not be known
+    if n < 3:  # with two folds each row is tested on one fold only, which shows no spread
         raise InputError(
-            "cross-fitting needs at least three rows or bundles: bring test rows of your own "
+            "cross-fitting needs at least three rows or bundles: give separate test rows "
             "(test=, --test)"
         )
     rng = np.random.default_rng(_checked(seed))
@@ -56,7 +56,7 @@ def in_folds(
 
 
 def _dealt(classes: NDArray[np.intp], n: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """The fold of the first groups of each class, enough for all folds; -1 for others."""
+    """The fold of the first `_EACH * n` groups of each class, dealt in turn; -1 for the rest."""
     chosen = np.full(len(classes), -1, dtype=np.int64)
     turn = 0
     folds = rng.permutation(n)
@@ -68,7 +68,7 @@ def _dealt(classes: NDArray[np.intp], n: int, rng: np.random.Generator) -> NDArr
 
 
 def _classes(points: Points) -> NDArray[np.intp]:
-    """A number for the class of each point; zeros where labels are numbers, or there are none."""
+    """The class code of each point; zeros if the labels are numbers or missing."""
     if points.y is None or not are_classes(points.y):
         return np.zeros(len(points), dtype=np.intp)
     return np.unique(points.y, return_inverse=True)[1]
@@ -77,12 +77,14 @@ def _classes(points: Points) -> NDArray[np.intp]:
 def set_aside(
     y: Array, share: float, *, stratify: bool, seed: int
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """The places of the rows to keep and of those to test on, in their order."""
+    """The positions of the rows to keep and of the rows to test on, both in ascending order."""
     from sklearn.model_selection import train_test_split
 
     if not 0 < share < 1:
-        raise InputError(f"test size {share}: give the share of rows to test on, such as 0.2")
-    # A class with a single row cannot be on both sides; then the split is a plain one.
+        raise InputError(
+            f"test size {share}: give a share of the rows between 0 and 1, such as 0.2"
+        )
+    # A class with a single row cannot be on both sides, so the split is not stratified then.
     strata = y if stratify and np.unique(y, return_counts=True)[1].min() > 1 else None
     random_state = _checked(seed)
     try:
@@ -90,7 +92,9 @@ def set_aside(
             np.arange(len(y)), test_size=share, stratify=strata, random_state=random_state
         )
     except ValueError as error:
-        raise InputError(f"the rows cannot be split into database and test set: {error}") from None
+        raise InputError(
+            f"the rows cannot be split into a database and a test set: {error}"
+        ) from None
     return np.sort(kept), np.sort(held_out)
 
 

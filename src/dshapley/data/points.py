@@ -1,4 +1,8 @@
-"""Points: rows with labels. A database of points is its own empirical distribution."""
+"""Points (rows with labels) and bundles of points.
+
+The module also converts labels, ids and group names from any source to plain arrays, and makes
+fingerprints that identify the data of a run.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +44,7 @@ Array: TypeAlias = NDArray[Any]
 Floats: TypeAlias = NDArray[np.float64]
 Table: TypeAlias = "Array | pd.DataFrame"
 
-# What a cell is called in an error. The first match counts: a datetime is also a date.
+# The words for cells in errors. The first match counts: a bool is also a Real, for example.
 _CELLS: tuple[tuple[type | tuple[type, ...], str], ...] = (
     (str, "text"),
     ((bool, np.bool_), "truth values"),
@@ -66,7 +70,7 @@ _DTYPES = {
     "S": "bytes",
     "V": "structs",
 }
-# Types whose text is the same in every process and tells their values apart.
+# Types whose text is the same in every process and differs between different values.
 _NAMES = (
     str,
     bytes,
@@ -83,17 +87,18 @@ _NAMES = (
 
 @dataclass(frozen=True, eq=False, init=False)
 class Points:
-    """Rows `X` with labels `y`: a training set S, a database B, the points Z to value, a test set.
+    """Rows `X` with labels `y`, such as a set S, the database, the points to value or a test set.
 
     Parameters
     ----------
     X
-        A two-dimensional array or a data frame. A data frame is kept as it is, so that a
-        pipeline that picks columns by name finds them.
+        A two-dimensional array or a data frame. A data frame is kept as it is, so that a pipeline
+        can select its columns by name.
     y
-        One label or number a row. None for unlabelled points (mean estimation).
+        One label or number for each row. None for unlabelled points (mean estimation).
     ids
-        One name a row, for reports; the index of a data frame by default, else 0, 1, 2, ...
+        One name for each row, for reports. The default is the index of a data frame, or 0, 1, 2,
+        ... for an array.
 
     Examples
     --------
@@ -109,9 +114,10 @@ class Points:
     y: Array | None
     ids: Array
     source: tuple[Points, Array] | None = field(repr=False)
-    """Where rows were taken from: points that were not taken themselves, and places in them.
+    """The points that these rows were taken from, and the positions of the rows in them.
 
-    For tables that learners keep. Not pickled: a few rows must not bring all of a database along.
+    The first are original points, not taken from others themselves. Learners look up cached tables
+    with it. It is not pickled, because a few rows would carry the whole database along.
     """
 
     def __init__(self, X: Any, y: Any = None, ids: Any = None) -> None:
@@ -137,7 +143,7 @@ class Points:
     def _trusted(
         cls, X: Table, y: Array | None, ids: Array, source: tuple[Points, Array] | None = None
     ) -> Points:
-        """Points from parts of points: already checked, and made by the thousand."""
+        """Points made of parts that are already checked; a run makes thousands of them."""
         points = object.__new__(cls)
         points._set(X, y, ids, source)
         return points
@@ -153,16 +159,18 @@ class Points:
         return (self.take(slice(i, i + 1)) for i in range(len(self)))
 
     def __add__(self, other: Points) -> Points:
-        """The rows of both, repeats kept: S + z."""
+        """The rows of both, such as S + z; repeated rows are kept."""
         if not isinstance(other, Points):
             return NotImplemented
         if (self.y is None) != (other.y is None):
-            raise InputError("labelled and unlabelled points cannot be joined")
+            raise InputError(
+                "labelled and unlabelled points cannot be joined: give y for both or for neither"
+            )
         y = None if self.y is None or other.y is None else np.concatenate([self.y, other.y])
         return Points._trusted(_stack(self.X, other.X), y, _stack_names(self.ids, other.ids))
 
     def take(self, index: Sequence[int] | Array | slice) -> Points:
-        """The rows at `index`, in that order; an index may repeat. Or those of a mask."""
+        """The rows at the positions `index`, in that order and with repeats, or those of a mask."""
         where = index if isinstance(index, slice) else _positions(index, len(self))
         X = self.X[where] if isinstance(self.X, np.ndarray) else self.X.iloc[where]
         y = None if self.y is None else self.y[where]
@@ -173,26 +181,26 @@ class Points:
             return self.source[0], self.source[1][where]
         if isinstance(where, slice):
             return self, np.arange(*where.indices(len(self)))
-        return self, where % max(len(self), 1)  # a place may be counted from the end
+        return self, where % max(len(self), 1)  # a negative position counts from the end
 
     def sample(self, n: int, rng: np.random.Generator) -> Points:
-        """`n` independent rows, with replacement: a draw from the empirical distribution."""
+        """`n` independent rows drawn with replacement: a sample of the empirical distribution."""
         return self.take(rng.integers(len(self), size=n))
 
     @property
     def columns(self) -> list[str]:
-        """A name for each column of X."""
+        """The names of the columns of X; for an array the numbers 0, 1, 2, ... as text."""
         if isinstance(self.X, np.ndarray):
             return [str(j) for j in range(self.X.shape[1])]
         return [str(name) for name in self.X.columns]
 
     @cached_property
     def key(self) -> str:
-        """The fingerprint, made once: it is pickled too, for tables that workers keep."""
+        """The fingerprint, computed once; it is pickled, because workers cache tables by it."""
         return self.fingerprint()
 
     def fingerprint(self) -> str:
-        """A digest of X and y: equal data, equal fingerprint (ids are names and do not count)."""
+        """A digest of X and y, the same for equal data; ids do not change it."""
         digest = hashlib.blake2b(digest_size=12)
         if isinstance(self.X, np.ndarray):
             _digest_array(digest, self.X)
@@ -202,7 +210,7 @@ class Points:
             digest.update(repr([(str(c), str(t)) for c, t in self.X.dtypes.items()]).encode())
             try:
                 rows = pd.util.hash_pandas_object(_identified(self.X), index=False)
-            except (TypeError, ValueError, NotImplementedError):  # pandas' own types of lists
+            except (TypeError, ValueError, NotImplementedError):  # for example columns of lists
                 rows = pd.util.hash_pandas_object(_identified(self.X.astype(object)), index=False)
             digest.update(rows.to_numpy().tobytes())
         if self.y is not None:
@@ -212,9 +220,9 @@ class Points:
 
 @dataclass(frozen=True, eq=False, init=False)
 class Bundles:
-    """Sets of rows, each valued as one: a seller's bundle, the visits of a patient.
+    """Sets of rows that are each valued as one point, such as the visits of a patient.
 
-    Iterating yields each bundle as `Points`, in the sorted order of `ids`, the group names.
+    Iterating yields each bundle as `Points`, in the order of `ids`, the sorted group names.
 
     >>> import numpy as np
     >>> bundles = Bundles(Points(np.zeros((3, 1)), [0, 1, 1]), ["ann", "bob", "ann"])
@@ -242,7 +250,7 @@ class Bundles:
 
     @property
     def sizes(self) -> NDArray[np.int64]:
-        """How many rows each bundle has."""
+        """The number of rows of each bundle."""
         return np.unique(self.groups, return_counts=True)[1]
 
     def __len__(self) -> int:
@@ -252,7 +260,7 @@ class Bundles:
         return (self.points.take(places) for places in self.members())
 
     def members(self) -> list[Array]:
-        """The places of each bundle's rows in `points`."""
+        """The positions in `points` of the rows of each bundle."""
         order, ends = np.argsort(self.groups, kind="stable"), np.cumsum(self.sizes)
         return [order[end - n : end] for n, end in zip(self.sizes, ends, strict=True)]
 
@@ -264,21 +272,21 @@ class Bundles:
 
 
 def names_digest(ids: Array) -> str:
-    """A digest of the names of points: values belong to names, and those may not change."""
+    """A digest of the ids of points: a run's values belong to ids, so they must not change."""
     digest = hashlib.blake2b(digest_size=12)
     _digest_array(digest, ids)
     return digest.hexdigest()
 
 
 def players_of(points: Points | Bundles) -> tuple[Points, list[Array]]:
-    """All rows, and the places of those of each player: of each point, or of each bundle."""
+    """All rows, and for each player (a point or a bundle) the positions of its rows."""
     if isinstance(points, Bundles):
         return points.points, points.members()
     return points, list(np.arange(len(points))[:, np.newaxis])
 
 
 def as_points(data: Points | tuple[Any, Any], *, name: str) -> Points:
-    """`data` as Points; `name` says in an error which argument was at fault."""
+    """`data` as Points; errors call the argument `name`."""
     try:
         if isinstance(data, Points):
             points = data
@@ -287,7 +295,7 @@ def as_points(data: Points | tuple[Any, Any], *, name: str) -> Points:
         else:
             raise InputError(f"expected Points or a pair (X, y), got {type(data).__name__}")
         if len(points) == 0:
-            raise InputError("there are no rows")
+            raise InputError("there are no rows: give at least one")
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
     return points
@@ -319,14 +327,14 @@ def _table(X: Any) -> Table:
                 f"X is an array of objects that are not numbers ({error}); "
                 "give a data frame, and a pipeline that encodes its columns"
             ) from None
-    # A view that cannot be written to: estimators that work in place must not change points.
+    # A read-only view, so that an estimator that works in place cannot change the points.
     array = array.view()
     array.flags.writeable = False
     return array
 
 
 def labels_of(y: Any, *, name: str) -> Array:
-    """Labels as a plain array of numbers, truth values or text; errors call them `name`.
+    """The labels as a plain array of numbers, truth values or text; errors call them `name`.
 
     >>> from decimal import Decimal
     >>> labels_of([Decimal("1.50"), Decimal("2.00")], name="y").tolist()
@@ -342,18 +350,21 @@ def labels_of(y: Any, *, name: str) -> Array:
         raise InputError(f"{name} holds {kind}, which cannot be predicted: give numbers or text")
     elif labels.dtype == object:
         labels = _as_numbers(labels, name=name)
-    if labels.dtype == np.float16:  # sums of these would overflow
+    if labels.dtype == np.float16:  # sums of 16-bit floats would overflow
         labels = labels.astype(float)
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        raise InputError(f"{name} is infinite in row {int(np.flatnonzero(np.isinf(labels))[0])}")
+        raise InputError(
+            f"{name} is infinite in row {int(np.flatnonzero(np.isinf(labels))[0])}: drop or "
+            "correct the row"
+        )
     return labels
 
 
 def names_of(values: Any, *, name: str, gaps: bool = False) -> Array:
-    """Names, such as ids or groups, as an array of integers or of text; errors call them `name`.
+    """Ids or group names as an array of integers or of text; errors call them `name`.
 
-    All but integers become text, because every file takes text and text is known by its content.
-    With `gaps`, a name that is missing is the text of the gap, such as nan.
+    Everything except integers becomes text, which every file format can store. With `gaps`, names
+    may be missing; a missing name becomes the text of the gap, such as "nan".
 
     >>> import datetime
     >>> names_of([datetime.date(2024, 5, 31)], name="ids").tolist()
@@ -374,18 +385,20 @@ def names_of(values: Any, *, name: str, gaps: bool = False) -> Array:
             raise InputError(
                 f"{name} holds {_kind_of_cell(value)}, which cannot be names: give numbers or text"
             )
-    # Pandas writes a date in the same way whatever unit it is kept in. Numpy does not.
+    # The text of a pandas date does not depend on its unit; the text of a numpy date does.
     dates = names.dtype.kind in "Mm" and hasattr(values, "isna")
     texts = [str(value) for value in (values if dates else names)]
     if not gaps and names.dtype == object and len(set(names)) != len(set(texts)):
-        raise InputError(f"{name} holds equal values that are written differently: give text")
+        raise InputError(
+            f"{name} holds equal values with different spellings, such as 1 and 1.0: give text"
+        )
     return _as_text(texts, name=name)
 
 
 def kind_of(column: Any) -> str:
-    """What an array or a column holds, in a word or two: text, numbers, dates, lists, ...
+    """What an array or a column holds, in a word or two: "text", "numbers", "dates", "lists", ...
 
-    It is "mixed" where only some cells are text, and "nothing" where all are missing.
+    The answer is "mixed" if only some cells are text, and "nothing" if all cells are missing.
 
     >>> kind_of(np.array([[1], None], dtype=object)), kind_of(np.zeros(2))
     ('lists', 'numbers')
@@ -408,16 +421,18 @@ def _kind_of_cell(value: Any) -> str:
 
 
 def _one_column(values: Any, *, name: str, gaps: bool = False) -> Array:
-    """Labels or names in one dimension; with `gaps`, some may be missing."""
+    """Labels or names as a one-dimensional array; with `gaps`, some may be missing."""
     try:
-        # By way of objects: numpy would make the text "nan" of a gap between texts.
+        # Convert to objects first: numpy would turn a gap among texts into the text "nan".
         column = np.asarray(values, dtype=None if hasattr(values, "dtype") else object)
     except ValueError:
         raise InputError(f"{name} holds lists: give one number or text for each row") from None
     if column.ndim == 2 and column.shape[1] == 1:
         column = column[:, 0]
     if column.ndim != 1:
-        raise InputError(f"{name} must have one dimension, not {column.ndim}")
+        raise InputError(
+            f"{name} must have one dimension, not {column.ndim}: give one value for each row"
+        )
     if gaps:
         return column
     if hasattr(values, "isna"):
@@ -440,7 +455,10 @@ def _as_text(texts: Iterable[str], *, name: str) -> Array:
 
 
 def _as_numbers(labels: Array, *, name: str) -> Array:
-    """Objects that are numbers as integers if they fit, else as floats that tell them apart."""
+    """Python numbers as an array of integers if they fit in 64 bits, else of floats.
+
+    Different numbers that would become the same float raise an InputError.
+    """
     if all(_is_integer(label) or isinstance(label, bool | np.bool_) for label in labels):
         whole = np.array(labels.tolist())
         if whole.dtype.kind in "biu" or not len(whole):
@@ -464,17 +482,17 @@ def _is_integer(value: Any) -> bool:
 
 
 def _has_a_name(value: Any) -> bool:
-    """Whether the text of this value is the same in every process."""
+    """Whether `str(value)` is the same in every process and so can serve as a name."""
     if isinstance(value, tuple):
         return all(_has_a_name(part) for part in value)
-    own = type(value).__module__.partition(".")[0] == "pandas"  # periods, intervals and gaps
+    own = type(value).__module__.partition(".")[0] == "pandas"  # such as periods and intervals
     return value is None or own or isinstance(value, _NAMES)
 
 
 def _identified(X: pd.DataFrame) -> pd.DataFrame:
-    """The same table for hashing, with words in place of objects that are not text.
+    """The table for hashing, with objects other than text replaced by words for their content.
 
-    Pandas hashes such objects by `str`, which for some is a memory address.
+    Pandas hashes objects by `str`, which for some types contains a memory address.
     """
     found = X.copy(deep=False)
     for place, (name, column) in enumerate(X.items()):
@@ -492,9 +510,9 @@ def _word(value: Any, column: str) -> str:
 
     try:
         return f"{kind} {joblib.hash(value)}"
-    except Exception:  # whatever pickling a stranger's object may raise
+    except Exception:  # pickling a user's object may raise any error
         raise InputError(
-            f"the column {column!r} holds objects of type {kind}, which cannot be told apart by "
+            f"the column {column!r} holds objects of type {kind}, which cannot be identified by "
             "their content: give numbers or text"
         ) from None
 
@@ -523,11 +541,11 @@ def _is_missing(label: Any) -> bool:
         return label.is_nan()
     if isinstance(label, np.datetime64 | np.timedelta64):
         return bool(np.isnat(label))
-    return label is None or type(label).__name__ in ("NAType", "NaTType")  # pandas' own gaps
+    return label is None or type(label).__name__ in ("NAType", "NaTType")  # pd.NA and pd.NaT
 
 
 def _is_frame(X: Any) -> bool:
-    # By shape, not by isinstance: importing pandas costs as much as all the rest of dshapley.
+    # No isinstance here: importing pandas takes as long as importing the rest of dshapley.
     return hasattr(X, "iloc") and hasattr(X, "columns")
 
 
@@ -535,13 +553,17 @@ def _stack(first: Table, second: Table) -> Table:
     if isinstance(first, np.ndarray) and isinstance(second, np.ndarray):
         if first.shape[1] != second.shape[1]:
             raise InputError(
-                f"points of {first.shape[1]} and of {second.shape[1]} columns cannot be joined"
+                f"points with {first.shape[1]} and {second.shape[1]} columns cannot be joined: "
+                "give both the same columns"
             )
         return np.concatenate([first, second])
     if isinstance(first, np.ndarray) or isinstance(second, np.ndarray):
-        raise InputError("an array and a data frame cannot be joined: give both in one kind")
+        raise InputError("an array and a data frame cannot be joined: convert one of them")
     if list(first.columns) != list(second.columns):
-        raise InputError("data frames of other columns cannot be joined")
+        raise InputError(
+            "data frames with different columns cannot be joined: give both the same columns in "
+            "the same order"
+        )
     import pandas as pd
 
     return pd.concat([first, second])
@@ -549,18 +571,18 @@ def _stack(first: Table, second: Table) -> Table:
 
 def _digest_array(digest: hashlib.blake2b, array: Array) -> None:
     kind, size = array.dtype.kind, array.dtype.itemsize
-    # The room kept for longer texts is not part of the data, nor is the padding of long doubles.
+    # The width of a text dtype and the padding bytes of long doubles are not part of the data.
     if kind in "UT" or (kind in "fc" and size > (8 if kind == "f" else 16)):
         digest.update(repr(array.tolist()).encode())
         return
-    if kind in "OV":  # their bytes may be memory addresses
+    if kind in "OV":  # the bytes of objects may be memory addresses
         raise InputError(f"an array of {array.dtype} cannot be identified: give numbers or text")
     digest.update(f"{array.dtype.str}{array.shape}".encode())
     digest.update(np.ascontiguousarray(array).tobytes())
 
 
 def row_digests(points: Points) -> NDArray[np.uint64]:
-    """A number for each row, the same for equal rows of whatever types."""
+    """A hash of each row with its label; equal rows have equal hashes whatever their dtypes."""
     import pandas as pd
 
     frame = pd.DataFrame(points.X)
@@ -572,10 +594,10 @@ def row_digests(points: Points) -> NDArray[np.uint64]:
 
 
 def _comparable(column: pd.Series[Any]) -> Array:
-    """Numbers as floats, whatever holds them; all else as text."""
+    """The column as floats if all its values are numbers, whatever its dtype; else as text."""
     import pandas as pd
 
     numbers = pd.to_numeric(column.astype(object), errors="coerce").astype(float)
     if (numbers.isna() == column.isna()).all():
-        return numbers.to_numpy() + 0.0  # -0.0 is 0.0
+        return numbers.to_numpy() + 0.0  # turns -0.0 into 0.0
     return column.astype(str).to_numpy()

@@ -1,4 +1,9 @@
-"""From a file to points: read a table, split it, encode its columns, say what was done."""
+"""Turn a table file into points: read it, check it, split it and encode its columns.
+
+`read_table` reads the file, `task_of` chooses the task, and `prepare` makes the database, the test
+set and the points to value. `prepare` also returns notices for the user, such as which columns were
+left out.
+"""
 
 from __future__ import annotations
 
@@ -29,28 +34,29 @@ __all__ = [
 ]
 
 _NUMERIC = {"truth values": "numbers", **{kind: kind for kind in NUMERIC_OBJECTS}}
-_UNNAMED = re.compile(r"\s*|Unnamed: \d+")  # the second is pandas' name for a column without one
+_UNNAMED = re.compile(r"\s*|Unnamed: \d+")  # pandas calls a column without a name "Unnamed: 3"
 _LARGEST = 1e150  # the square of a larger number overflows, and scaling squares numbers
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Prepared:
-    """A table made ready: encoded and scaled as fitted on the database."""
+    """What `prepare` returns; the encoding and scaling are fitted on the database."""
 
     database: Points
     test: Points | None
-    """None without a test table or a share set aside: then the database is cross-fitted."""
+    """None if there is neither a test table nor a `test_size`; use cross-fitting then."""
     points: Points
     groups: Array | None
     notices: list[str] = field(default_factory=list)
     rows: pd.DataFrame | None = None
-    """The rows valued as the table has them, the target first; None for bundles."""
+    """The valued rows before encoding, with the target as the first column; None for bundles."""
 
 
 def read_table(path: str | Path, *, text: Sequence[str | None] = ()) -> pd.DataFrame:
-    """A CSV, TSV or Parquet file as a data frame; rows are known by their number from 0.
+    """The data frame in a CSV, TSV or Parquet file, with rows numbered from 0.
 
-    The columns of `text` are names, such as ids, and stay as they are written: 007 is not 7.
+    Columns listed in `text`, such as ids, are read as text, so that 007 does not become 7. This has
+    no effect on Parquet files, which store their types.
     """
     path = Path(path)
     shown = _line(path)
@@ -63,12 +69,12 @@ def read_table(path: str | Path, *, text: Sequence[str | None] = ()) -> pd.DataF
     }
     kind = next((s.lower() for s in reversed(path.suffixes) if s.lower() in readers), None)
     if kind is None:
-        raise InputError(f"{shown}: a table is a .csv, .tsv or .parquet file")
+        raise InputError(f"{shown}: give a .csv, .tsv or .parquet file")
     try:
         table = readers[kind](path)
     except InputError as error:
         raise InputError(f"{shown}: {error}") from None
-    except Exception as error:  # damaged files make pandas and pyarrow raise errors of any type
+    except Exception as error:  # pandas and pyarrow raise errors of any type for damaged files
         raise InputError(f"{shown} cannot be read as {kind[1:].upper()}: {_line(error)}") from None
     if len(table) == 0 or len(table.columns) == 0:
         raise InputError(f"{shown}: the table is empty")
@@ -77,30 +83,30 @@ def read_table(path: str | Path, *, text: Sequence[str | None] = ()) -> pd.DataF
 
 
 def _check_file(path: Path) -> None:
-    """An error for what is not a file: reading from a pipe or a device could wait for ever."""
+    """Raise an InputError unless `path` is a file: reading a pipe or a device could block."""
     try:
         if path.is_file():
             return
         found = path.exists()
         near = [p.name for p in path.parent.glob("*") if p.is_file()] if not found else []
-    except (OSError, ValueError) as error:  # such as a name that is too long
+    except (OSError, ValueError) as error:  # for example if the name is too long
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"{_line(path)}: {_line(reason)}; check the path") from None
     if found:
         what = "a folder" if path.is_dir() else "a pipe or a device"
-        raise InputError(f"{_line(path)} is {what}: a table is a .csv, .tsv or .parquet file")
+        raise InputError(f"{_line(path)} is {what}: give a .csv, .tsv or .parquet file")
     hint = nearest(path.name, near) if near else "check the path"
     raise InputError(f"{_line(path)}: no such file; {_line(hint)}")
 
 
 def _line(what: object) -> str:
-    """The first line of a text for a message, without characters that a terminal would obey."""
+    """The first line of a text for a message, with unprintable characters escaped."""
     lines = str(what).strip().splitlines() or [type(what).__name__]
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in lines[0])
 
 
 def _read_csv(path: Path, as_text: dict[str, type[str]]) -> pd.DataFrame:
-    """A CSV file, with semicolons where it has these (as spreadsheets write in half of Europe)."""
+    """Read a CSV file separated by commas, or by semicolons as many European spreadsheets do."""
     table = _read_separated(path, ",", as_text)
     if len(table.columns) == 1 and ";" in str(table.columns[0]):
         return _read_separated(path, ";", as_text)
@@ -110,9 +116,9 @@ def _read_csv(path: Path, as_text: dict[str, type[str]]) -> pd.DataFrame:
 def _read_separated(path: Path, sep: str, as_text: dict[str, type[str]]) -> pd.DataFrame:
     import pandas as pd
 
-    # All at once: read in chunks, one column may become numbers here and text there.
+    # With low_memory pandas reads in chunks, and one column may get numbers and text mixed.
     table = pd.read_csv(path, sep=sep, dtype=as_text, low_memory=False)
-    # Pandas renames the second of two columns with one name; the file shows their own names.
+    # Pandas renames the second of two columns with the same name, so read the header itself too.
     header = pd.read_csv(path, sep=sep, header=None, nrows=1, dtype=str, keep_default_na=False)
     _check_twice([name for name in header.iloc[0].tolist() if name])
     table.columns = pd.Index([str(name) for name in table.columns])
@@ -128,7 +134,7 @@ def _read_parquet(path: Path) -> pd.DataFrame:
     table.columns = pd.Index([str(name) for name in table.columns])
     _check_twice(table.columns.tolist())
     for name in table.columns:
-        if table[name].dtype.kind == "O":  # texts are decoded only when they are looked at
+        if table[name].dtype.kind == "O":  # access the text now, so that a damaged file fails here
             table[name].tolist()
     return table
 
@@ -142,7 +148,7 @@ def _check_twice(names: Sequence[str]) -> None:
 
 
 def _parsed(table: pd.DataFrame, as_text: dict[str, type[str]]) -> pd.DataFrame:
-    """Text columns of a CSV file that are ISO dates or integers beyond 64 bits, as such."""
+    """Convert text columns of a CSV file that hold ISO dates or integers beyond 64 bits."""
     import pandas as pd
 
     for name in table.columns:
@@ -154,7 +160,7 @@ def _parsed(table: pd.DataFrame, as_text: dict[str, type[str]]) -> pd.DataFrame:
             dates = pd.to_datetime(table[name], format="ISO8601", errors="coerce", utc=True)
             if dates.notna().sum() == len(values):
                 table[name] = dates
-        # Pandas leaves gaps as empty text in such a column, and Python reads 4,300 digits.
+        # Pandas may leave gaps as empty text here; Python converts at most 4,300 digits to int.
         elif texts.str.fullmatch(r"([+-]?\d+)?").all() and texts.str.len().max() <= 4_000:
             whole = [int(text) if text else None for text in table[name].fillna("").astype(str)]
             table[name] = pd.Series(whole, index=table.index, dtype=object)
@@ -162,13 +168,14 @@ def _parsed(table: pd.DataFrame, as_text: dict[str, type[str]]) -> pd.DataFrame:
 
 
 def task_of(table: pd.DataFrame, target: str, *, asked: str = "auto") -> Task:
-    """The task asked for; else classification for text, truth values and few whole numbers.
+    """The task asked for; with "auto" the task that the target column implies.
 
-    A target that cannot be meant is refused: free text, dates, ids (`dshapley.data.targets`).
+    "auto" means classification for categories, text, truth values and a few whole numbers, else
+    regression. Targets of free text, dates or ids raise an InputError (`dshapley.data.targets`).
     """
     _column(table, target, name="table")
     if asked not in ("auto", "classification", "regression"):
-        raise InputError(f"unknown task {asked!r}: classification or regression")
+        raise InputError(f"unknown task {asked!r}: use classification or regression")
     check_meant(table, target, asked=asked)
     column = check_target(table, target, name="table")
     if asked != "auto":
@@ -178,7 +185,7 @@ def task_of(table: pd.DataFrame, target: str, *, asked: str = "auto") -> Task:
     return task_of_labels(_labels(column, target, name="table"))
 
 
-def prepare(  # noqa: PLR0913 - what a table is for, option by option
+def prepare(  # noqa: PLR0913 - the options of the command line, one by one
     table: pd.DataFrame,
     *,
     target: str,
@@ -193,12 +200,14 @@ def prepare(  # noqa: PLR0913 - what a table is for, option by option
 ) -> Prepared:
     """The database, the test set and the points to value, from one to three tables.
 
-    Without a test table, a share of the table's rows may be set aside for it (`test_size`),
-    stratified for classification; else there is none, for cross-fitting. Without a points table,
-    the rows of the database are valued; with one, it alone needs the columns of ids and groups.
-    Numbers are scaled and text is one-hot encoded, as fitted on the database; missing values are
-    filled in with the median, or as a category of their own. Text that is nearly all different,
-    such as names and notes, is left out (`dshapley.data.encoding.NEAR_UNIQUE`).
+    - The test set is the `test` table, or a share `test_size` of the table's rows, stratified for
+      classification. Without either there is no test set; use cross-fitting then.
+    - The points to value are the rows of the `points` table, or else of the database. Only the
+      table with the points to value needs the id and group columns.
+    - Numbers are scaled and text is one-hot encoded, both fitted on the database. Missing numbers
+      become the median; missing text becomes a category of its own.
+    - Text columns that are nearly all different, such as names and notes, are left out
+      (`dshapley.data.encoding.NEAR_UNIQUE`).
     """
     named = {"table": table, "test table": test, "points table": points}
     tables = {name: part for name, part in named.items() if part is not None}
@@ -215,7 +224,9 @@ def prepare(  # noqa: PLR0913 - what a table is for, option by option
             _column(part, column, name=name)
     features = [c for c in table.columns if c not in {target, *special, *drop}]
     if not features:
-        raise InputError("no column is left to learn from beside the target")
+        raise InputError(
+            "no column is left to learn from besides the target: add columns or drop fewer"
+        )
     _check_named(features, table)
     for name, part in tables.items():
         _same_columns(part, table, features, name=name)
@@ -230,9 +241,15 @@ def prepare(  # noqa: PLR0913 - what a table is for, option by option
     table, test, points = tables["table"], tables.get("test table"), tables.get("points table")
     labels = table[target]
     if labels.nunique() == 1:
-        raise InputError(f"the target {target!r} is {labels.tolist()[0]!r} in every row")
+        raise InputError(
+            f"the target {target!r} is {labels.tolist()[0]!r} in every row: name a target with "
+            "different values"
+        )
     if task == "regression" and not is_number(labels):
-        raise InputError(f"the target {target!r} holds text: regression needs numbers")
+        raise InputError(
+            f"the target {target!r} holds text, but regression needs numbers: name a numeric "
+            "target, or use --task classification"
+        )
 
     base, held_out = table, test
     if test is None and test_size is not None:
@@ -249,8 +266,8 @@ def prepare(  # noqa: PLR0913 - what a table is for, option by option
 
     if test is None and held_out is not None and points is None:
         notices.append(
-            f"{len(held_out):,} rows are set aside to test models on and get no value: without "
-            "--test-size every row gets one"
+            f"{len(held_out):,} rows are set aside as test rows and get no value; leave out "
+            "--test-size to value every row"
         )
     groups = None if group_column is None else names_of(valued[group_column], name="groups")
     rows = valued[[target, *used]] if groups is None else None
@@ -266,18 +283,18 @@ def prepare(  # noqa: PLR0913 - what a table is for, option by option
 
 
 def check_distinct(ids: Array, column: str) -> None:
-    """Refuse ids that name several rows, which could not be told apart in the answer."""
+    """Raise an InputError if an id names several rows, whose values could not be told apart."""
     names, counts = np.unique(ids, return_counts=True)
     if len(names) < len(ids):
         name, n = names[np.argmax(counts)], counts.max()
         raise InputError(
-            f"--id {column}: {str(name)!r} names {n} rows; use --group {column} to value rows of "
-            "one name together"
+            f"--id {column}: {str(name)!r} names {n} rows; use --group {column} to value rows with "
+            "the same name together"
         )
 
 
 def check_target(table: pd.DataFrame, target: str, *, name: str) -> pd.Series[Any]:
-    """The target column, or an error for people where it cannot be predicted or has gaps."""
+    """The target column; raises an InputError if it cannot be predicted or has gaps."""
     column = _column(table, target, name=name)
     missing = np.flatnonzero(column.isna())
     if len(missing):
@@ -302,10 +319,11 @@ def _with_plain(
     name: str,
     valued: bool,
 ) -> pd.DataFrame:
-    """The table with labels, ids and groups as numbers or text.
+    """The table with labels, ids and groups converted to plain numbers or text.
 
-    Before the split, so that labels are of one type on both sides of it. Only rows to value need
-    their ids, and only these are grouped.
+    This happens before the split, so that labels have the same type in the database and the test
+    set. Groups are converted only in the table with the points to value (`valued`), and only its
+    ids must be complete.
     """
     plain = {target: _labels(part[target], target, name=name)}
     for word, column in (("id", id_column), ("group", group_column)):
@@ -313,7 +331,7 @@ def _with_plain(
             cells = part[column]
             called = f"the {word} column {column!r} of the {name}"
             if kind_of(cells) == "bytes":
-                raise InputError(f"{called} holds bytes, which cannot be names: give text")
+                raise InputError(f"{called} holds bytes, which cannot be names: convert it to text")
             plain[column] = names_of(cells, name=called, gaps=not valued)
     return part.assign(**plain)
 
@@ -331,7 +349,10 @@ def _same_columns(
 ) -> None:
     for column in features:
         if column not in part.columns:
-            raise InputError(f"the {name} lacks the column {column!r} that the first table has")
+            raise InputError(
+                f"the {name} lacks the column {column!r} that the first table has: add it, or "
+                f"leave it out with --drop {column!r}"
+            )
         here, there = part[column], table[column]
         if not is_number(there) or not here.notna().any():
             continue
@@ -341,12 +362,12 @@ def _same_columns(
             bad = next((value for value in cells if _is_text(value)), cells.iloc[0])
             raise InputError(
                 f"the column {column!r} holds {kinds[0]} in the first table but {bad!r} in the "
-                f"{name}"
+                f"{name}: make both {kinds[0]}"
             )
         if kinds[0] != kinds[1] and there.notna().any():
             raise InputError(
                 f"the column {column!r} holds {kinds[0]} in the first table but {kinds[1]} in the "
-                f"{name}"
+                f"{name}: make both the same"
             )
 
 
@@ -361,7 +382,7 @@ def _is_text(value: Any) -> bool:
 def _check_named(features: list[str], table: pd.DataFrame) -> None:
     for column in features:
         if "\0" in str(column):
-            raise InputError(f"a column of the table is called {column!r}: rename it")
+            raise InputError(f"the column name {column!r} has a NUL character: rename the column")
         if _UNNAMED.fullmatch(str(column)):
             place = list(table.columns).index(column) + 1
             raise InputError(
@@ -375,11 +396,14 @@ def _check_infinite(part: pd.DataFrame, features: list[str], *, name: str) -> No
         if part[column].dtype.kind in "fO" and is_number(part[column]):
             largest = np.nanmax(np.abs(floats(part[column])), initial=0)
             if np.isinf(largest):
-                raise InputError(f"the {name} has an infinite value in column {column!r}")
+                raise InputError(
+                    f"the {name} has an infinite value in column {column!r}: replace it, or leave "
+                    f"the column out with --drop {column!r}"
+                )
             if largest > _LARGEST:
                 raise InputError(
                     f"the {name} has a number above {_LARGEST} in column {column!r}, too large to "
-                    "scale: divide the column"
+                    "scale: divide the column by a constant"
                 )
 
 
@@ -392,5 +416,5 @@ def _missing(part: pd.DataFrame, used: list[str], *, name: str) -> list[str]:
     return [
         f"{counts.sum()} missing values in the {name} are filled in ({columns}"
         + (", ..." if len(counts) > 5 else "")
-        + "): the median for numbers, a category of its own for text"
+        + "): with the median for numbers, as a category of its own for text"
     ]

@@ -1,4 +1,8 @@
-"""What a target asks for: classes or numbers; and targets that nobody can mean."""
+"""Which task a target column implies, and checks that refuse columns that are no sensible target.
+
+Text, truth values and a few whole numbers are classes; all other numbers are regressed. Free text,
+dates and ids are refused.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +24,16 @@ __all__ = ["Task", "are_classes", "check_meant", "check_repeated", "task_of_labe
 Task: TypeAlias = Literal["classification", "regression"]
 
 MOST_CLASSES = 20
-"""Whole numbers with more distinct values than this are numbers to regress, not classes."""
+"""Whole numbers with more distinct values than this are regressed; with fewer they are classes."""
 
 FEWEST_DISTINCT = 20
-"""A target of at most this many distinct values is never taken for free text or for ids."""
+"""A target with at most this many distinct values is never refused as free text or ids."""
 
 FREE_TEXT = 0.5
-"""Labels with more distinct values than this share of the rows: fewer than two rows a class."""
+"""Labels are free text or ids if more than this share of the rows have distinct labels.
+
+Above one half there are fewer than two rows for each class.
+"""
 
 _DATE = re.compile(r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}([T ].*)?")
 _TIMES = ("dates", "durations", "times of day")
@@ -36,7 +43,7 @@ _MOST_SHOWN = 5
 
 
 def are_classes(y: Array | None) -> bool:
-    """Whether labels are classes where nobody says so: the one rule for this question.
+    """Whether labels are taken as classes when the user names no task.
 
     >>> are_classes(np.array([1.0, 2.0])), are_classes(np.array([0.5, 1.5])), are_classes(None)
     (True, False, False)
@@ -45,7 +52,9 @@ def are_classes(y: Array | None) -> bool:
 
 
 def task_of_labels(y: Array) -> Task:
-    """Classification for text, truth values and few whole numbers; else regression.
+    """Classification for text, truth values and at most `MOST_CLASSES` whole numbers.
+
+    Other numbers mean regression.
 
     >>> task_of_labels(np.array(["a", "b"])), task_of_labels(np.array([0.5, 1.5]))
     ('classification', 'regression')
@@ -57,19 +66,20 @@ def task_of_labels(y: Array) -> Task:
 
 
 def check_repeated(y: Array, *, name: str) -> None:
-    """Refuse labels that hardly ever repeat: no class could be learned."""
+    """Raise an InputError if labels hardly ever repeat: no class could be learned from them."""
     n = len(np.unique(y))
     if _mostly_distinct(n, len(y)):
         raise InputError(
             f"{name}: {n:,} of {len(y):,} labels are different, so classes do not repeat: use a "
-            "regressor for numbers, or other labels"
+            "regressor for numbers, or give different labels"
         )
 
 
 def check_meant(table: pd.DataFrame, target: str, *, asked: str) -> None:
-    """Refuse a target that is free text, dates or ids, and name columns that could be meant.
+    """Raise an InputError for a target of free text, dates or ids; it suggests better columns.
 
-    `asked` is the task that was asked for. With "regression", whole numbers are taken as they are.
+    `asked` is the task that the user asked for. With "regression", whole numbers are not refused
+    as ids.
     """
     column = table[target].dropna()
     why = _not_meant(column, target, asked)
@@ -81,7 +91,7 @@ def check_meant(table: pd.DataFrame, target: str, *, asked: str) -> None:
 
 
 def _not_meant(column: pd.Series[Any], target: str, asked: str) -> str | None:
-    """Why the column cannot be a target, or None where it can."""
+    """Why the column cannot be a target, or None if it can."""
     kind = kind_of(column)
     if kind in _TIMES:
         return f"holds {kind}, which cannot be predicted"
@@ -107,7 +117,7 @@ def _not_meant(column: pd.Series[Any], target: str, asked: str) -> str | None:
 
 
 def _id_sign(column: pd.Series[Any], target: str) -> str | None:
-    """What makes distinct numbers look like ids, or None."""
+    """Why numbers that are all different look like ids, or None if they do not."""
     numbers = column.to_numpy()
     if numbers.dtype.kind not in "iufO" or not _whole(numbers):
         return None
@@ -122,7 +132,10 @@ def _id_sign(column: pd.Series[Any], target: str) -> str | None:
 
 
 def _likely(table: pd.DataFrame, target: str) -> list[str]:
-    """Columns without gaps that have few values: the fewest first, and of equals the last."""
+    """Suggested targets: complete columns with 2 to `MOST_CLASSES` values, fewest values first.
+
+    Among columns with equally many values the rightmost comes first, where targets usually are.
+    """
     found = []
     for place, name in enumerate(table.columns):
         column = table[name]
@@ -139,7 +152,7 @@ def _mostly_distinct(distinct: int, n: int) -> bool:
 
 
 def _whole(numbers: Array) -> bool:
-    if numbers.dtype == object:  # perhaps beyond 64 bits, or decimals
+    if numbers.dtype == object:  # integers beyond 64 bits, or decimals
         return all(_is_integer(number) for number in numbers)
     return bool((numbers == np.round(numbers)).all())
 

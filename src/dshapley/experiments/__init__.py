@@ -1,8 +1,8 @@
-"""The paper's experiments and the project's own: one file each, named in `registry`.
+"""The paper's experiments and some of our own: one file each, named in `registry`.
 
-Each has `run(scale)`, which returns rows of a data frame, `plot(rows)`, a matplotlib figure, and
-`check(rows)`, the paper's claims as inequalities with error bars. `reproduce` runs, draws, checks
-and writes them; `shared` has what they have in common.
+Each file has three functions: `run(scale)` returns the rows of a data frame, `plot(rows)` a
+matplotlib figure, and `check(rows)` the paper's claims as inequalities with error bars.
+`reproduce` calls the three and writes their results. `shared` has what experiments share.
 """
 
 from dshapley.experiments.registry import NAMES, WITH_TABLE, Experiment, experiment

@@ -1,8 +1,8 @@
-"""CIFAR-10: all 50,000 training images valued from 1,000, and what the paper could not afford."""
+"""CIFAR-10: all 50,000 images valued from 1,000, beside values the paper could not afford."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +12,12 @@ from scipy import stats
 from dshapley.baselines.curves import removal
 from dshapley.baselines.exact_neighbours import knn_values
 from dshapley.data.points import Floats
-from dshapley.experiments.shared.plots import new_figure, shade
 from dshapley.experiments.shared.removing import RANDOM
 from dshapley.experiments.shared.tasks import Task, exponent, within_classes
 from dshapley.experiments.shared.work import Claim, Scale, Work
-from dshapley.inference.valuation import completed, estimate
+from dshapley.inference.completed import completed
+from dshapley.inference.sampled import estimate
+from dshapley.plots.figure import new_figure, shade
 from dshapley.potentials import potential
 from dshapley.running.run import run as run_draws
 from dshapley.sampling.design import Design
@@ -41,26 +42,27 @@ WITHIN, LOWEST = f"{FAST}, within each class", f"{FAST}, lowest first"
 HALVES = f"{DIRECT}: two halves of the draws"
 ALL, SAME = "all classes", "within classes"
 AGREEING = 0.8
-"""How much of the agreement of one way with itself another has to have with it."""
+"""The share of the agreement of two halves of one way that two ways must reach."""
 _HALF = 0.5
 _BOOTSTRAPS = 400
 
 
 @dataclass(frozen=True)
 class Setting:
-    """The task, how its values are found, and what points are removed from."""
+    """The task, how its points are valued, and what points are removed from."""
 
     task: Task
+    _: KW_ONLY
     measured: int
-    """Points with draws of their own; the values of all others are interpolated from them."""
+    """The number of points with draws; the values of all others are interpolated from them."""
     draws: int
     direct: int
-    """Points valued directly besides, by other draws."""
+    """The number of further points that are valued directly, by different draws."""
     direct_draws: int
     sets: int
-    """Disjoint training sets, of m points each, of those valued directly."""
+    """The number of disjoint training sets of m points each, made of those valued directly."""
     repeats: int = 5
-    """Random orders of each set, and of the whole database."""
+    """The number of random orders of each set and of the whole database."""
     fractions: tuple[float, ...] = tuple(np.linspace(0, 0.9, 10).round(3).tolist())
 
 
@@ -124,7 +126,7 @@ def _kept(setting: Setting, work: Work, way: str) -> pd.DataFrame:
 
 
 def _fast(setting: Setting, work: Work) -> pd.DataFrame:
-    """Of all points: some measured by weighted sampling, the others interpolated."""
+    """The values of all points: some measured by weighted sampling, the others interpolated."""
     import pandas as pd
 
     database = setting.task.dataset.database
@@ -136,7 +138,7 @@ def _fast(setting: Setting, work: Work) -> pd.DataFrame:
 
 
 def _direct(setting: Setting, work: Work) -> pd.DataFrame:
-    """Of the points after the measured ones; also from either half of the draws alone."""
+    """The values of the points after the measured ones, from all draws and from each half."""
     import pandas as pd
 
     rows = setting.measured + np.arange(setting.direct)
@@ -152,7 +154,7 @@ def _direct(setting: Setting, work: Work) -> pd.DataFrame:
 
 
 def _knn(setting: Setting, work: Work) -> pd.DataFrame:
-    """Of all points, for another learner: without error, by a closed form."""
+    """The exact values of all points for nearest neighbours, by a closed form."""
     import pandas as pd
 
     task = setting.task
@@ -163,7 +165,7 @@ def _knn(setting: Setting, work: Work) -> pd.DataFrame:
 
 
 def _draws(setting: Setting, work: Work, way: str, rows: Any, n: int) -> Draws:
-    """Independent for the two ways: as in the paper, or as precise as this package can."""
+    """The draws of a way, as in the paper or as precise as this package can. Seeds differ."""
     task = setting.task
     work.say(f"{task.name}: {n} draws for {len(rows):,} points, {way}")
     B, m = task.dataset.database, task.m
@@ -176,10 +178,10 @@ def _draws(setting: Setting, work: Work, way: str, rows: Any, n: int) -> Draws:
 
 
 def _agreement(setting: Setting, values: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """Spearman's correlations over the points valued directly, also less the means of classes.
+    """Spearman's correlations over the points valued directly, also with class means subtracted.
 
-    The errors are by drawing the points again. They leave out what all points of a class have in
-    common, which comes from the draws and cancels within classes.
+    The errors are a bootstrap over points. They do not cover the errors that all points of a class
+    share, which come from the draws and cancel within classes.
     """
     import pandas as pd
 
@@ -211,14 +213,14 @@ def _spearman_again(a: Floats, b: Floats) -> Floats:
 
 
 def _removals(setting: Setting, work: Work, values: dict[str, pd.DataFrame]) -> list[pd.DataFrame]:
-    """Removal from the whole database, and from training sets of the size that values are for."""
+    """Removal from the whole database, and from training sets of m points."""
     B, m = setting.task.dataset.database, setting.task.m
     whole = f"all {len(B):,} points", [np.arange(len(B))]
     rows = setting.measured + np.arange(setting.sets * m)
     sets = f"sets of {m:,} points", np.split(rows, setting.sets)
     at = {way: found.set_index("point").value for way, found in values.items()}
     at |= {RANDOM: 0 * at[FAST], LOWEST: -at[FAST]}
-    # The top half by value may take most of some classes away; this takes as many of each.
+    # The top half by value may have most of some classes; this order removes as many of each.
     at[WITHIN] = 0 * at[FAST] + within_classes(at[FAST].to_numpy(), np.asarray(B.y))
     parts = []
     for (points, places), last in ((whole, LOWEST), (sets, DIRECT)):
@@ -236,7 +238,7 @@ def _curves(
 
     task, parts = setting.task, []
     work.say(f"{task.name}: removing from {points}, {way}")
-    # With no z to add, plain fits are faster.
+    # U is called without points z to add, for which plain fits are faster.
     U = potential(task.estimator, test=task.dataset.heldout, retrain="always")
     for i, rows in enumerate(places):
         curve = removal(
@@ -244,7 +246,7 @@ def _curves(
             task.dataset.database.take(rows),
             values[rows].to_numpy(),
             fractions=setting.fractions,
-            # Without values the order is random too: one more of its kind.
+            # All values are 0, so the order by value is one more random order.
             repeats=setting.repeats - 1 if way == RANDOM else 0,
             seed=i,
             n_jobs=work.n_jobs,
@@ -253,13 +255,13 @@ def _curves(
             about = {"set": i, "repeat": repeat, "fraction": curve.fractions}
             parts.append(pd.DataFrame({**about, "accuracy": scores}))
     found = pd.concat(parts, ignore_index=True)
-    # The held-out images are a sample too.
+    # The sampling error of the held-out images.
     found["stderr"] = np.sqrt(found.accuracy * (1 - found.accuracy) / len(task.dataset.heldout))
     return found.assign(what="removal", points=points, way=way)
 
 
 def check(rows: pd.DataFrame) -> list[Claim]:
-    """Removing the top half hurts more than a random half; the ways to value agree."""
+    """The claims that removing the top half hurts more than a random half, and that ways agree."""
     found = []
     for points, here in rows[rows.what == "removal"].groupby("points", sort=False):
         whole = here.accuracy[here.fraction == 0].mean()
@@ -287,18 +289,18 @@ def check(rows: pd.DataFrame) -> list[Claim]:
 
 
 def _lower(text: str, top: pd.DataFrame, random: pd.DataFrame) -> Claim:
-    """By how much accuracy is lower: over sets, or over random orders where there is one set."""
+    """The claim that accuracy is lower, over sets, or over random orders if there is one set."""
     by = ["set"] if random.set.nunique() > 1 else ["set", "repeat"]
     means = random.groupby(by).accuracy.mean()
     claim = Claim.of(text, (means - top.groupby("set").accuracy.mean()).to_numpy())
-    # Both are scored on the same images; this is the error on images of their own, which is more.
+    # Both are scored on the same images, so the error of independent images overstates theirs.
     images = 1.96 * np.hypot(random.stderr.mean(), top.stderr.mean())
     half = float(np.hypot((claim.high - claim.low) / 2, images))
     return Claim(text=text, by=claim.by, low=claim.by - half, high=claim.by + half)
 
 
 def plot(rows: pd.DataFrame) -> Figure:
-    """Two panels of removal, one of agreement."""
+    """Two panels of removal and one of agreement."""
     removed, agreement = rows[rows.what == "removal"], rows[rows.what == "agreement"]
     panels = list(removed.groupby("points", sort=False))
     figure, axes = new_figure(1, len(panels) + 1)
@@ -329,7 +331,7 @@ def _panel(axis: Axes, rows: pd.DataFrame) -> None:
     for way, line in rows.groupby("way", sort=False):
         sets = line.groupby(["fraction", "set"])[["accuracy", "stderr"]].mean()
         mean = sets.accuracy.groupby("fraction").mean()
-        # Over training sets; where there is only one, of the held-out images.
+        # The error is over training sets; with only one of them, it is that of the images.
         images = sets.stderr.groupby("fraction").mean()
         error = sets.accuracy.groupby("fraction").sem().fillna(images)
         style: dict[str, Any] = {"color": colours.get(str(way), shade(0.0))}

@@ -1,10 +1,10 @@
-"""The cost claim: Fast-D-Shapley and TMC-Shapley until they order points equally well."""
+"""The cost claim: what Fast-D-Shapley and TMC-Shapley cost to order points equally well."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -16,13 +16,14 @@ from dshapley.baselines.curves import removal
 from dshapley.baselines.data_shapley import permutation, tmc_draws
 from dshapley.data.datasets import Dataset, load
 from dshapley.data.points import Floats, Points
-from dshapley.experiments.shared.plots import new_figure
 from dshapley.experiments.shared.tasks import within_classes
 from dshapley.experiments.shared.work import Claim, Rows, Scale, Work
-from dshapley.inference.estimation import CHAIN_EVERY
+from dshapley.inference.completed import completed
+from dshapley.inference.estimation import NESTED_EVERY
 from dshapley.inference.interpolation import chosen_to_measure
-from dshapley.inference.valuation import completed, estimate
+from dshapley.inference.sampled import estimate
 from dshapley.learners.by_name import model_from_name
+from dshapley.plots.figure import new_figure
 from dshapley.potentials import ModelPotential, potential
 from dshapley.running.run import run as run_draws
 from dshapley.sampling.design import Design
@@ -40,53 +41,64 @@ PAPER = (
 MINUTES: dict[Scale, float] = {"smoke": 0.2, "small": 6, "full": 300}
 
 TMC, TMC_WHOLE, ALGORITHM_1 = "TMC-Shapley", "TMC-Shapley, never cut", "Algorithm 1"
-"""The first with its usual tolerance of 0.01; the second with 0: slower, and unbiased. What is
-claimed is claimed against the better of the two."""
-FAST, OURS = "Fast-D-Shapley", "auto + balanced + anchor"
-"""The paper's weighted sampling; and what goes beyond the paper: docs/precision.md."""
+"""TMC-Shapley with its usual tolerance of 0.01, and with a tolerance of 0, which is slower but
+unbiased. Claims compare with the better of the two."""
+FAST, OURS = "Fast-D-Shapley", "auto + balanced + control variates"
+"""The paper's weighted sampling, and the sampling of this package (docs/precision.md)."""
 LEVELS = (0.5, 0.8)
-"""Of the best quality that any way has in the end: where costs are compared. Not on the way there,
-where few draws may be lucky rather than good."""
+"""Costs are compared where a way reaches these shares of the best final quality, and stays there:
+with few draws a way may reach a level by luck."""
 _FIRST_SEED = 100
-"""Levels, orders and sizes were chosen on repetitions with the seeds below."""
+"""Levels, orders and sizes were chosen on repetitions with smaller seeds."""
 COSTS = {"trainings": "rows trained on", "seconds": "seconds"}
-"""The paper's currency, each marginal a training of S + z; and what this package takes."""
+"""The paper's measure, in which each marginal is a training of S + z, and the time taken here."""
 ALL, WITHIN = "removal", "removal within classes"
-"""The paper's; and one for the values alone. Points of a class share most of their error, so that
-few draws put one class before the other, and to remove a class hurts whatever its points are worth.
-Where the classes go at one pace, this counts for nothing."""
+"""The paper's order of removal, and one that removes each class at the same pace.
+
+Points of a class share most of their error, so few draws may put one class before the other.
+Removing a class hurts whatever its points are worth; within classes only the values count."""
 _BOOTSTRAPS = 1_000
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Training sets B, how long their points are valued, and how the values are judged."""
+    """Training sets B, how precisely their points are valued, and how the values are judged."""
 
     data: str
+    _: KW_ONLY
     n: int
-    """Points in B, which is also the database: all ways know the same rows."""
+    """The number of points in B, which is also the database: all ways have the same rows."""
     n_test: int
     n_heldout: int
     repetitions: int
-    """Each with rows of its own for B, the test set and the held-out rows."""
+    """How often everything is repeated with different rows of B, test set and held-out rows."""
     permutations: int
-    """Of TMC-Shapley; a power of 2. A quarter of them where they are never cut."""
+    """The permutations of TMC-Shapley, a power of 2; a quarter of them if nothing is cut."""
     draws: int
     p: float
-    """The share of points that Fast-D-Shapley measures, beside all of them."""
+    """The share of points that Fast-D-Shapley measures; it is also run on all points."""
     repeats: int = 20
-    """Random orders of removal."""
+    """The number of random orders of removal."""
 
 
 SETTINGS: dict[Scale, Setting] = {
-    "smoke": Setting("adult_sample", 60, 200, 400, 3, permutations=8, draws=8, p=0.3, repeats=5),
-    "small": Setting("adult", 200, 1_000, 4_000, 10, permutations=128, draws=256, p=0.2),
-    "full": Setting("adult", 5_000, 5_000, 10_000, 8, permutations=512, draws=4_096, p=0.1),
-}
+    "smoke": Setting(
+        "adult_sample", n=60, n_test=200, n_heldout=400, repetitions=3, permutations=8, draws=8,
+        p=0.3, repeats=5,
+    ),
+    "small": Setting(
+        "adult", n=200, n_test=1_000, n_heldout=4_000, repetitions=10, permutations=128, draws=256,
+        p=0.2,
+    ),
+    "full": Setting(
+        "adult", n=5_000, n_test=5_000, n_heldout=10_000, repetitions=8, permutations=512,
+        draws=4_096, p=0.1,
+    ),
+}  # fmt: skip
 
 
 def run(scale: Scale | Work) -> Rows:
-    """By repetition, way and draws: what they cost, and how much more removal hurts than random."""
+    """Cost, and how much more removal hurts than at random, by repetition, way and draws."""
     import pandas as pd
 
     work = Work.of(scale)
@@ -101,7 +113,7 @@ def run(scale: Scale | Work) -> Rows:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _Look:
-    """The values that a way had found after so many draws, and what they had cost."""
+    """The values that a way has found after some draws, and their cost."""
 
     way: str
     draws: int
@@ -167,7 +179,7 @@ def _tmc(
         record = whole.first(looked)
         assert record.seconds is not None
         cuts = _cuts(record, i) if tolerance else [setting.n] * looked
-        trained = setting.n + sum(c * (c + 1) / 2 for c in cuts)  # U(B) comes first
+        trained = setting.n + sum(c * (c + 1) / 2 for c in cuts)  # the first n are for U(B)
         yield _Look(
             way=way,
             draws=looked,
@@ -180,8 +192,8 @@ def _tmc(
 def _cuts(record: Draws, seed: int) -> list[int]:
     """How many points each permutation went through before it was cut.
 
-    The last of them changed U, or it would have been cut before: it is the last that gained or
-    lost. The permutations are those that `tmc` draws.
+    The last of these points changed U, or the cut would have come earlier. So it is the last point
+    whose marginal is not 0. The permutations are those that `tmc` draws.
     """
     found = []
     for t, gains in zip(record.t, record.marginals, strict=True):
@@ -201,18 +213,18 @@ def _d_shapley(
     store = work.runs(way, i, repr(setting))
     n_jobs = work.n_jobs
     whole = run_draws(_U(data.test), design, Z, stop=setting.draws, store=store, n_jobs=n_jobs)
-    # A regression takes seconds: fewer looks.
+    # There are fewer looks if each needs a regression, which takes seconds.
     for n in _powers(setting.draws)[1 if p < 1 else 0 :: 2 if p < 1 else 1]:
         record = whole.first(n)
         assert record.seconds is not None
-        # As if each marginal were a training of S + z: nothing of docs/fast.md is counted.
+        # Counted as if each marginal were a training of S + z, without the savings of docs/fast.md.
         trained = float((len(Z) * record.k + record.k - 1).sum())
         if design.control_variates:
-            trained += -(-n // CHAIN_EVERY) * float((bands(design.m) - 1).sum())
+            trained += -(-n // NESTED_EVERY) * float((bands(design.m) - 1).sum())
         started = time.perf_counter()
         found = estimate(record, points=Z)
         values = found.values if p == 1 else completed(found, B, chosen).values
-        took = time.perf_counter() - started  # a regression takes its time too
+        took = time.perf_counter() - started  # mostly for the regression
         yield _Look(
             way=way,
             draws=n,
@@ -223,12 +235,12 @@ def _d_shapley(
 
 
 def _powers(most: int) -> list[int]:
-    """2, 4, 8, ... up to `most`: one draw alone has no error to learn a regression from."""
+    """2, 4, 8, ... up to `most`. One draw alone has no error, which a regression needs."""
     return [2**i for i in range(1, most.bit_length())]
 
 
 def check(rows: Rows) -> list[Claim]:
-    """Each way is a hundred times cheaper than TMC-Shapley at equal quality; by powers of ten."""
+    """The claims that each way is 100 times cheaper than TMC-Shapley, as powers of ten."""
     found = []
     for order, (cost, unit), level in product(rows.order.unique(), COSTS.items(), LEVELS):
         tables = _tables(rows[rows.order == order], cost)
@@ -243,7 +255,7 @@ def check(rows: Rows) -> list[Claim]:
 
 
 def _times(by: float, low: float, high: float) -> str:
-    """How many times cheaper, from logarithms, with the interval.
+    """How many times cheaper a way is, with the interval, from logarithms to the base 10.
 
     >>> _times(3.012, 0.5, np.inf)
     '1,000 times, 3.2 or more'
@@ -267,7 +279,7 @@ def _shown(times: float) -> str:
 
 
 def _tables(rows: Rows, cost: str) -> dict[str, tuple[Floats, Floats]]:
-    """By way log10 of the cost, and the quality: a row a repetition, a column a look."""
+    """By way, log10 of the cost and the quality, each (repetitions, looks)."""
     found = {}
     for way, here in rows.groupby("way", sort=False):
         wide = here.pivot(index="repetition", columns="draws", values=[cost, "area"])
@@ -278,15 +290,15 @@ def _tables(rows: Rows, cost: str) -> dict[str, tuple[Floats, Floats]]:
 def _ratio(
     tables: dict[str, tuple[Floats, Floats]], way: str, share: float
 ) -> tuple[float, float, float]:
-    """log10 of the better TMC-Shapley's cost over that of `way`, with the 95 % interval.
+    """log10 of the cost of the better TMC-Shapley divided by that of `way`, with its 95 % interval.
 
-    The interval is by repetitions drawn again, its level as wide as Student's for so few
-    (the expanded percentile interval of Hesterberg 2015). Where a way does not get to the level,
-    or has it at the first look, there are bounds only, and the interval holds both.
+    The interval is a bootstrap over repetitions, widened as Student's interval is for few of them
+    (the expanded percentile interval of Hesterberg 2015). If a way never reaches the level, or is
+    above it at the first look, only a bound of its cost is known, and the interval includes it.
     """
     n = len(tables[way][0])
     again = np.random.default_rng(0).integers(n, size=(_BOOTSTRAPS, n))
-    some = np.vstack([np.arange(n), again])  # as they are, and drawn again
+    some = np.vstack([np.arange(n), again])  # the repetitions, and their bootstraps
     means = {w: (x[some].mean(axis=1), area[some].mean(axis=1)) for w, (x, area) in tables.items()}
     level = share * np.max([area[:, -1] for _, area in means.values()], axis=0)
     lows, highs = zip(*(_reached(*means[w], level) for w in (TMC, TMC_WHOLE)), strict=True)
@@ -299,7 +311,7 @@ def _ratio(
 
 
 def _reached(cost: Floats, area: Floats, level: Floats) -> tuple[Floats, Floats]:
-    """Bounds of the cost from which on each row of qualities stays at its level."""
+    """Bounds of the cost from which on each row of qualities stays above its level."""
     below = area < level[:, np.newaxis]
     above = ~np.logical_or.accumulate(below[:, ::-1], axis=1)[:, ::-1]
     i, j = np.arange(len(area)), above.argmax(axis=1)
@@ -313,7 +325,7 @@ def _reached(cost: Floats, area: Floats, level: Floats) -> tuple[Floats, Floats]
 
 
 def plot(rows: Rows) -> Figure:
-    """A row of panels an order of removal: quality against each of the two costs."""
+    """One row of panels for each order of removal: quality against each of the two costs."""
     orders = rows.order.unique()
     figure, axes = new_figure(len(orders), len(COSTS), sharex="col", sharey="row")
     for axis, (order, (cost, unit)) in zip(axes.flat, product(orders, COSTS.items()), strict=True):

@@ -1,4 +1,4 @@
-"""Figure 1: point removal, logistic regression, for Adult and a medical table."""
+"""Figure 1: point removal with logistic regression, on Adult and on a medical table."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ SETTINGS: dict[Scale, Setting] = {
         ),
         draws=600,
     ),
-    # The paper's: database 40,000 and m = 5,000; 9,000 patients (7,000 here) and m = 1,000.
+    # The paper has a database of 40,000 rows with m = 5,000, and 9,000 patients (here 7,000) with
+    # m = 1,000.
     "full": Setting(
         tasks=(
             Task(**_ADULT, m=5_000, n_points=40_000, n_test=5_000),

@@ -1,14 +1,13 @@
-"""Figure 2: how well cheaper values recover those of Algorithm 1, for several models."""
+"""Figure 2: how well cheaper values recover the values of Algorithm 1, for several models."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dshapley.experiments.shared.plots import new_figure
 from dshapley.experiments.shared.removing import smoke_tasks
 from dshapley.experiments.shared.tasks import (
     ALGORITHM_1,
@@ -18,7 +17,8 @@ from dshapley.experiments.shared.tasks import (
     valued,
 )
 from dshapley.experiments.shared.work import Claim, Rows, Scale, Work
-from dshapley.inference.valuation import estimate
+from dshapley.inference.sampled import estimate
+from dshapley.plots.figure import new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,12 +35,13 @@ _TICKS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
 @dataclass(frozen=True)
 class Setting:
-    """Tasks, and how well their values are found."""
+    """Tasks, and how precisely their points are valued."""
 
     tasks: tuple[Task, ...]
+    _: KW_ONLY
     draws: int
     repetitions: int
-    """Each with draws of its own."""
+    """How often everything is repeated with different draws."""
     costs: tuple[float, ...] = (0.5, 0.2, 0.05, 0.02)
     shares: tuple[float, ...] = (0.5, 0.2, 0.05, 0.02)
 
@@ -51,7 +52,11 @@ def _tasks(*models: str, **sizes: Any) -> tuple[Task, ...]:
 
 SETTINGS: dict[Scale, Setting] = {
     "smoke": Setting(
-        smoke_tasks("logistic", "knn")[:2], 60, 3, costs=(0.5, 0.1), shares=(0.5, 0.2)
+        smoke_tasks("logistic", "knn")[:2],
+        draws=60,
+        repetitions=3,
+        costs=(0.5, 0.1),
+        shares=(0.5, 0.2),
     ),
     "small": Setting(
         _tasks(
@@ -73,7 +78,7 @@ SETTINGS: dict[Scale, Setting] = {
 
 
 def run(scale: Scale | Work) -> Rows:
-    """R2 of the values with Algorithm 1's, by task, repetition, way and cost."""
+    """R2 with the values of Algorithm 1, by task, repetition, way and cost."""
     import pandas as pd
 
     work = Work.of(scale)
@@ -97,19 +102,19 @@ def _repetition(setting: Setting, task: Task, i: int, work: Work) -> Rows:
         "shares": setting.shares,
     }
     rows = []
-    # Of other draws than the values to recover: their errors have nothing in common.
+    # The seed differs from that of the values to recover, so that their errors are independent.
     for way in valued(task, work, **options, seed=1000 * i + 100):
         about = {"data": task.data, "model": task.model, "repetition": i}
         r2 = float(np.corrcoef(way.values, target)[0, 1] ** 2)
         rows.append({**about, "way": way.way, "cost": way.cost, "r2": r2})
     found = pd.DataFrame(rows)
-    # The level of cost that was asked for, which the draws of a repetition meet about.
+    # The cost that was asked for: the draws of a repetition meet it only approximately.
     found["level"] = [1.0, *setting.costs, *setting.shares]
     return found
 
 
 def check(rows: Rows) -> list[Claim]:
-    """R2 rises with cost, for each model and each way: by its slope in each repetition."""
+    """The claim that R2 rises with cost, for each model and way, by the slopes of repetitions."""
     found = []
     for (data, model, way), here in rows.groupby(["data", "model", "way"], sort=False):
         if way == ALGORITHM_1:
@@ -128,7 +133,7 @@ def check(rows: Rows) -> list[Claim]:
 
 
 def plot(rows: Rows) -> Figure:
-    """A panel a task: R2 by the share of Algorithm 1's cost."""
+    """One panel for each task: R2 against the share of Algorithm 1's cost."""
     tasks = list(rows.groupby(["data", "model"], sort=False))
     n_columns = 2
     figure, axes = new_figure(-(-len(tasks) // n_columns), n_columns, sharey=True)

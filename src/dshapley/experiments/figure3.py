@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dshapley.experiments.shared.plots import new_figure
 from dshapley.experiments.shared.selling import BUYER, RANDOM, SELLER, Sale, bought
 from dshapley.experiments.shared.work import Claim, Rows, Scale, Work
-from dshapley.market.agreement import Way
+from dshapley.market.buyer_check import Way
+from dshapley.plots.figure import new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,27 +28,29 @@ PAPER = (
 MINUTES: dict[Scale, float] = {"smoke": 0.3, "small": 54, "full": 3_000}
 
 AT_WORST, LOW, TRACKING = 0.6, 0.2, 0.5
-"""The paper's rank correlation at the worst; what is taken for a low percentage error; which part
-of the gain by the buyer's own order counts as tracking it."""
+"""The paper's worst rank correlation, the percentage error that counts as low, and the part of the
+gain by the buyer's own order that counts as tracking it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ape:
-    """A way to take the absolute percentage error of all of S."""
+    """One way to compute the absolute percentage error of the total value of S."""
 
     text: str
     total: str
     """The column of the seller's total."""
     empty: float
-    """How much of U(empty) to add to it for U to count from 0; and to the buyer's total.
+    """The multiple of U(empty) to add to the seller's total, so that U counts from 0.
 
-    A set without rows begins every order, so that with U(empty) = 0 each value for data sets of n
-    rows is more by U(empty) / n: in all of S by U(empty) for m rows, and by half of it for 2 m.
+    Every order starts from the empty set. If U(empty) counted as 0, each value for data sets of n
+    rows would be larger by U(empty) / n. For the m points of S, that is U(empty) in all for n = m,
+    and half of it for n = 2 m.
     """
     own_empty: float
+    """The same for the buyer's total."""
 
     def of(self, each: Rows) -> tuple[Rows, Rows]:
-        """By buyer, and its error by that of the seller's total."""
+        """The error for each buyer, and its standard error due to the seller's total."""
         listed = each[self.total] + self.empty * each.empty_score
         own = each.own_total + self.own_empty * each.empty_score
         return (listed - own).abs() / listed.abs(), own / listed**2 * each[f"{self.total}_error"]
@@ -109,17 +111,18 @@ SETTINGS: dict[Scale, tuple[Sale, ...]] = {
         for task in _TASKS
     ),
 }
-"""At m = 500 a buyer's values by permutations would be noise: each marginal takes a fit."""
+"""At m = 500 buyers use subsets: each marginal of a permutation takes a fit, so the permutations
+that are affordable would give values that are mostly noise."""
 
 
 def run(scale: Scale | Work) -> Rows:
-    """By table, m and buyer: agreement on the values, and accuracy as points are added."""
+    """The agreement on the values and the accuracy as points are added, by table, m and buyer."""
     import pandas as pd
 
     work = Work.of(scale)
     parts = []
     for sale in work.choose(SETTINGS):
-        prices = cache(partial(sale.prices, work))  # one list for all buyers
+        prices = cache(partial(sale.prices, work))  # the same list for all buyers
         for i in range(sale.buyers):
             make = partial(bought, sale, prices, i, work)
             found = work.rows(make, "figure3", sale.data, i, repr(sale))
@@ -129,7 +132,7 @@ def run(scale: Scale | Work) -> Rows:
 
 
 def check(rows: Rows) -> list[Claim]:
-    """The seller's values are in the buyers' order and of their size, and are good to add by."""
+    """The claims that the seller's values agree with the buyers' in order, in total and in use."""
     found = []
     for (data, model, m), here in rows.groupby(["data", "model", "m"], sort=False):
         name = f"{data}, {model}, m = {m}"
@@ -160,7 +163,7 @@ def check(rows: Rows) -> list[Claim]:
 
 
 def _low_ape(name: str, way: Ape, each: Rows) -> Claim:
-    """That the percentage error is low; its interval has the seller's error, common to buyers."""
+    """The claim that the percentage error is low, with the seller's error in its interval."""
     ape, error = way.of(each)
     text = f"{name}: APE at most {LOW:g}, {way.text} (mean {ape.mean():.2f})"
     claim = Claim.of(text, (LOW - ape).to_numpy())
@@ -169,7 +172,7 @@ def _low_ape(name: str, way: Ape, each: Rows) -> Claim:
 
 
 def plot(rows: Rows) -> Figure:
-    """Rank correlation and APE; then a panel of point addition for each table and m."""
+    """Two panels of rank correlation and APE, and one of point addition for each table and m."""
     sales = list(rows.groupby(["data", "m"], sort=False))
     drawn, axes = new_figure(1 + -(-len(sales) // 2), 2)
     names = [f"{data}, {m}" for (data, m), _ in sales]
@@ -206,7 +209,7 @@ def plot(rows: Rows) -> Figure:
 
 
 def _points(axis: Axes, parts: list[tuple[Rows, ...]], labels: Sequence[str]) -> None:
-    """Means over buyers with standard errors, side by side."""
+    """Means over buyers with standard errors, drawn side by side."""
     for i, label in enumerate(labels):
         shown = [part[i] for part in parts]
         places = np.arange(len(parts)) + 0.12 * (i - (len(labels) - 1) / 2)

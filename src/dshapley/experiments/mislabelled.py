@@ -1,10 +1,10 @@
-"""Mislabelled points: labels are flipped, and looked for among the points of lowest value."""
+"""Mislabelled points: labels are flipped and searched for among the points of lowest value."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -17,10 +17,11 @@ from dshapley.baselines.exact_neighbours import knn_values
 from dshapley.data.datasets import Dataset, divided, load
 from dshapley.data.points import Points
 from dshapley.data.tables import read_table
-from dshapley.experiments.shared.plots import new_figure
 from dshapley.experiments.shared.work import Claim, Scale, Work
-from dshapley.inference.valuation import Valuation, estimate
+from dshapley.inference.sampled import estimate
+from dshapley.inference.valuation import Valuation
 from dshapley.learners.by_name import model_from_name
+from dshapley.plots.figure import new_figure
 from dshapley.potentials import potential
 from dshapley.running.run import run as run_draws
 from dshapley.sampling.design import Design
@@ -39,42 +40,48 @@ MINUTES: dict[Scale, float] = {"smoke": 0.2, "small": 4.5, "full": 300}
 D_SHAPLEY, NEIGHBOURS = "D-Shapley", "D-Shapley of 5 neighbours, closed form"
 TMC, LEFT_OUT, RANDOM = "TMC-Shapley", "leave-one-out", "random"
 MARGIN = 0.02
-"""Of the area under the curve, by which D-Shapley may be below TMC-Shapley."""
+"""The area under the curve by which D-Shapley may be worse than TMC-Shapley."""
 
 Flags: TypeAlias = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Tables, and how well their points are valued."""
+    """Tables, and how precisely their points are valued."""
 
     data: tuple[str, ...]
+    _: KW_ONLY
     n: int
-    """Points in a training set, which is its own database; values are for m = n / 2."""
+    """The number of points in a training set, which is also the database; m is n / 2."""
     n_test: int
     repetitions: int
-    """Each with rows and flips of its own."""
+    """How often everything is repeated with different rows and flips."""
     draws: int
     permutations: int
-    """Of TMC-Shapley: so many that it takes about as long as D-Shapley, which the rows show."""
+    """The permutations of TMC-Shapley, chosen so that it takes about as long as D-Shapley."""
     share: float = 0.1
-    """Of the labels, flipped; those of the test set stay right."""
+    """The share of the labels that is flipped; the labels of the test set stay right."""
     inspected: tuple[float, ...] = tuple(np.linspace(0.05, 0.5, 10).round(2).tolist())
 
 
 SETTINGS: dict[Scale, Setting] = {
-    "smoke": Setting(("adult_sample", "breast_cancer"), 80, 150, 3, draws=40, permutations=3),
+    "smoke": Setting(
+        ("adult_sample", "breast_cancer"), n=80, n_test=150, repetitions=3, draws=40,
+        permutations=3,
+    ),
     "small": Setting(
-        ("adult", "physionet2012", "breast_cancer"), 200, 300, 10, draws=300, permutations=20
+        ("adult", "physionet2012", "breast_cancer"), n=200, n_test=300, repetitions=10, draws=300,
+        permutations=20,
     ),
     "full": Setting(
-        ("adult", "physionet2012"), 2_000, 1_000, 20, draws=3_000, permutations=300
+        ("adult", "physionet2012"), n=2_000, n_test=1_000, repetitions=20, draws=3_000,
+        permutations=300,
     ),
 }  # fmt: skip
 
 
 def run(scale: Scale | Work) -> pd.DataFrame:
-    """By table, repetition and way: the area under the curve, and shares found by inspection."""
+    """The area under the curve and the shares found by inspection, by table, repetition and way."""
     import pandas as pd
 
     work = Work.of(scale)
@@ -83,7 +90,7 @@ def run(scale: Scale | Work) -> pd.DataFrame:
     for table, data in enumerate(setting.data):
         for repetition in range(setting.repetitions):
             work.say(f"{data}: repetition {repetition + 1} of {setting.repetitions}")
-            i = 100 * table + repetition  # a seed of its own
+            i = 100 * table + repetition  # a different seed for each table and repetition
             loaded = _dataset(setting, data, i, work)
             B, flipped = with_flips(loaded.database, setting.share, seed=i)
             for way, value in _ways(setting, B, loaded.test, i, work).items():
@@ -105,7 +112,7 @@ def _dataset(setting: Setting, data: str, i: int, work: Work) -> Dataset:
 
 
 def with_flips(points: Points, share: float, *, seed: int) -> tuple[Points, Flags]:
-    """The points with a share of their labels replaced by another class's, and which these are.
+    """The points with a share of their labels changed to another class, and a mask of the changed.
 
     >>> B, flipped = with_flips(Points(np.zeros((10, 1)), [0] * 5 + [1] * 5), 0.2, seed=0)
     >>> int(flipped.sum()), bool((B.y != [0] * 5 + [1] * 5)[flipped].all())
@@ -152,7 +159,7 @@ def _judged(
     started = time.perf_counter()
     values = value().values
     seconds = time.perf_counter() - started
-    # Equal values in random order: leaving a point out mostly changes nothing.
+    # Equal values are put in random order: leave-one-out has many of them.
     ties = np.random.default_rng(i).permutation(len(values))
     from_below = flipped[np.lexsort((ties, values))]
     counts = np.rint(np.array(setting.inspected) * len(values)).astype(int)
@@ -163,7 +170,7 @@ def _judged(
 
 
 def check(rows: pd.DataFrame) -> list[Claim]:
-    """D-Shapley finds them better than random and leave-one-out, no worse than TMC-Shapley."""
+    """The claims: D-Shapley beats random and leave-one-out, and is no worse than TMC-Shapley."""
     found = []
     each = rows.groupby(["data", "way", "repetition"], sort=False)[["auc", "seconds"]].first()
     for data in rows.data.unique():
@@ -186,7 +193,7 @@ def check(rows: pd.DataFrame) -> list[Claim]:
 
 
 def plot(rows: pd.DataFrame) -> Figure:
-    """A panel a table: the share found by the share inspected, lowest values first."""
+    """One panel for each table: the share found by the share inspected, lowest values first."""
     tables = rows.data.unique()
     figure, axes = new_figure(1, len(tables), sharey=True)
     for data, axis in zip(tables, axes[0], strict=True):
@@ -198,7 +205,7 @@ def plot(rows: pd.DataFrame) -> Figure:
             label = f"{way} ({line.auc.mean():.2f})"
             axis.errorbar(mean.index, mean, error, label=label, capsize=2, **style)
         axis.set(title=data, xlabel="share of the points inspected, lowest value first")
-        # Below the panel: the lines fill it.
+        # The legend is below the panel, since the lines fill the panel.
         place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.24)}
         axis.legend(
             fontsize=8, title="area under the ROC curve", title_fontsize=8, ncols=2, **place

@@ -1,4 +1,4 @@
-"""The experiments by name: a new one is a file here and a name in this list."""
+"""The experiments by name. A new experiment is a file in this folder and a name in `NAMES`."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ NAMES = (
     "shift",
 )
 WITH_TABLE = ("figure1", "supplement1", "mislabelled")
-"""Those with a medical task, which a table of one's own can take the place of."""
+"""The experiments with a medical task, which the user's own table can replace."""
 
 
 class Experiment(Protocol):
-    """What a file of an experiment has."""
+    """What the file of an experiment contains."""
 
     TITLE: str
     PAPER: str
-    """What the paper says."""
+    """What the paper claims."""
     MINUTES: dict[Scale, float]
-    """How long each scale takes on two cores, as measured; `full` from the time of single draws."""
+    """The minutes that each scale takes on two cores: measured, but for `full` extrapolated."""
 
     def run(self, scale: Scale | Work) -> Rows:
         """The rows behind the figure."""

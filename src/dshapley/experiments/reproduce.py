@@ -1,4 +1,4 @@
-"""Run an experiment; write its rows, its figure and what became of the paper's claims."""
+"""Running an experiment and writing its rows, its figure and the verdicts on its claims."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any
 
 import dshapley
 from dshapley.experiments import experiment
-from dshapley.experiments.shared.plots import new_figure
 from dshapley.experiments.shared.work import Claim, Rows, Work
 from dshapley.files import write_atomically
+from dshapley.plots.figure import new_figure
 
-__all__ = ["Reproduced", "reproduce"]
+__all__ = ["Reproduction", "reproduction"]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Reproduced:
-    """What came of an experiment."""
+class Reproduction:
+    """The rows and claims of a finished experiment."""
 
     name: str
     rows: Rows
@@ -27,14 +27,14 @@ class Reproduced:
     seconds: float
 
 
-def reproduce(name: str, work: Work, out: Path) -> Reproduced:
+def reproduction(name: str, work: Work, out: Path) -> Reproduction:
     """Run an experiment and write NAME.csv, NAME.png and NAME.json to `out`.
 
-    What is finished is kept in the work's folder, and the same call resumes from there; `seconds`
-    is the time of all calls together.
+    Finished parts are kept in the work's folder, from which the same call resumes. `seconds` is the
+    time of all calls together.
     """
     paper = experiment(name)
-    new_figure(1, 1)  # an error now, not after all the work
+    new_figure(1, 1)  # an error if matplotlib is missing, before all the work
     out.mkdir(parents=True, exist_ok=True)
     with work.timed() as spent:
         rows = paper.run(work)
@@ -59,7 +59,7 @@ def reproduce(name: str, work: Work, out: Path) -> Reproduced:
     }
     text = json.dumps(about, indent=2, allow_nan=False) + "\n"
     write_atomically(out / f"{name}.json", lambda file: file.write(text.encode()))
-    return Reproduced(name=name, rows=rows, claims=claims, seconds=seconds)
+    return Reproduction(name=name, rows=rows, claims=claims, seconds=seconds)
 
 
 def _command(name: str, work: Work) -> str:
@@ -68,7 +68,7 @@ def _command(name: str, work: Work) -> str:
 
 
 def _as_json(claim: Claim) -> dict[str, Any]:
-    """A claim with its verdict; ends that are infinite, which JSON does not know, are null."""
+    """A claim with its verdict as plain values; infinite ends become null, as JSON has none."""
     parts = {**asdict(claim), "verdict": claim.verdict}
     infinite = (name for name in ("by", "low", "high") if not math.isfinite(parts[name]))
     return parts | dict.fromkeys(infinite)

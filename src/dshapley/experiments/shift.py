@@ -1,9 +1,9 @@
-"""Buyers unlike the seller: how agreement on values falls as the distributions move apart."""
+"""Buyers unlike the seller: how agreement on values falls as the distributions differ more."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +12,10 @@ import numpy as np
 from dshapley.data.datasets import Dataset, load, table
 from dshapley.data.points import Array, Points
 from dshapley.errors import InputError
-from dshapley.experiments.shared.plots import new_figure, shade
 from dshapley.experiments.shared.work import Claim, Rows, Scale, Work
-from dshapley.inference.valuation import estimate
+from dshapley.inference.sampled import estimate
 from dshapley.learners.by_name import model_from_name
+from dshapley.plots.figure import new_figure, shade
 from dshapley.potentials import potential
 from dshapley.running.run import run as run_draws
 from dshapley.sampling.design import Design
@@ -34,7 +34,7 @@ PAPER = (
 MINUTES: dict[Scale, float] = {"smoke": 0.2, "small": 8, "full": 200}
 
 LABEL_COST = 1.0
-"""The distance of two classes in d(z, z') = ||x - x'|| + [y != y'], x in spreads of a column."""
+"""The distance between two classes in d(z, z') = ||x - x'|| + [y != y'], x in column spreads."""
 
 
 def _by_age(rows: Rows) -> Rows:
@@ -55,23 +55,24 @@ GROUPS: dict[str, Callable[[Rows], Rows]] = {
     "adult": _by_age,
     "adult_sample": _by_age,
 }
-"""By table: the person, the region or the age that a row belongs to."""
+"""For each table, how the group of a row is found: its person, region or age."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Tables with groups of rows, and how well values are known."""
+    """Tables with groups of rows, and how precisely points are valued."""
 
     data: tuple[str, ...]
+    _: KW_ONLY
     m: int
     n: int
-    """Rows of the seller's database, and of each buyer's."""
+    """The number of rows of the seller's database, and of each buyer's."""
     n_points: int
     draws: int
     n_database: int = 20_000
     n_test: int = 1_000
     shares: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)
-    """Of a buyer's rows that are of the group, which the seller has no rows of."""
+    """The shares of the buyers' rows that are of the group, of which the seller has no rows."""
     model: str = "ridge"
 
 
@@ -90,7 +91,7 @@ SETTINGS: dict[Scale, Setting] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Shift:
-    """A table, and the group of rows that buyers have and the seller has not."""
+    """A table, and the group of rows that buyers have and the seller lacks."""
 
     setting: Setting
     dataset: Dataset
@@ -103,26 +104,29 @@ class Shift:
 
     @property
     def seller(self) -> Points:
-        """Rows of all other groups."""
+        """The seller's database, of rows of all other groups."""
         return self.dataset.database.take(self._rest[: self.setting.n])
 
     @property
     def Z(self) -> Points:
-        """What is valued: the first rows of the seller, which are in random order."""
+        """The points to value: the first rows of the seller, which are in random order."""
         return self.seller.take(slice(0, self.setting.n_points))
 
     def buyer(self, share: float) -> Points:
-        """So large a share of rows of the group, and others that the seller has not."""
+        """A buyer with this share of rows of the group, and other rows that the seller lacks."""
         n = self.setting.n
         of_group = round(share * n)
         rest = self._rest[n : 2 * n - of_group]
         rows = np.concatenate([np.flatnonzero(self.member)[:of_group], rest])
         if len(rows) < n:
-            raise InputError(f"{len(rows)} rows are too few for a buyer of {n}: groups are small")
+            raise InputError(
+                f"the group {self.group} leaves only {len(rows)} rows for a buyer of {n}: use "
+                "fewer rows"
+            )
         return self.dataset.database.take(rows)
 
     def draws(self, database: Points, work: Work, *, seed: int) -> Draws:
-        """Of the values of Z under one side's distribution; U is the same for both."""
+        """The draws for the values of Z under one side's distribution, with the U of both sides."""
         s = self.setting
         U = potential(model_from_name(s.model, "classification"), test=self.dataset.test)
         design = Design(database, s.m, weights="auto", seed=seed)
@@ -130,7 +134,7 @@ class Shift:
 
 
 def run(scale: Scale | Work) -> Rows:
-    """By table, group and share: distance, agreement on the values, their gap and its bound."""
+    """The distance, the agreement on values, their gap and its bound, by table, group and share."""
     import pandas as pd
 
     work = Work.of(scale)
@@ -152,7 +156,7 @@ def run(scale: Scale | Work) -> Rows:
 
 
 def _compared(shift: Shift, sold: Callable[[], Draws], share: float, i: int, work: Work) -> Rows:
-    """The buyer's values beside the seller's, each under one's own distribution."""
+    """The buyer's values beside the seller's, each under the side's own distribution."""
     import pandas as pd
     from scipy.stats import spearmanr
 
@@ -176,10 +180,10 @@ def _compared(shift: Shift, sold: Callable[[], Draws], share: float, i: int, wor
 
 
 def lipschitz(draws: Draws, Z: Points) -> float:
-    """The least L for which no draw contradicts |U(S + z) - U(S + z')| <= L / k d(z, z').
+    """The least L with which all draws satisfy |U(S + z) - U(S + z')| <= L / k d(z, z').
 
-    The theorem needs it for all S and all pairs of points: what is found here is a lower bound
-    of that, from the sets drawn and the points valued.
+    The theorem needs the inequality for all S and all pairs of points. The L found here is only a
+    lower bound of that constant, from the sets drawn and the points valued.
 
     >>> draws = Draws.none(Points([[0.0], [2.0]]), weights=np.ones(1))
     >>> lipschitz(draws, Points([[0.0], [2.0]], [0, 0]))
@@ -198,7 +202,7 @@ def lipschitz(draws: Draws, Z: Points) -> float:
 
 
 def check(rows: Rows) -> list[Claim]:
-    """Agreement falls as the distance grows, values move apart, and never beyond the bound."""
+    """The claims that values agree less as the distance grows, but stay within the bound."""
     from scipy.stats import spearmanr
 
     found = []
@@ -216,7 +220,7 @@ def check(rows: Rows) -> list[Claim]:
             text = f"{data}: {text} (rank correlation of the two by group; {shown})"
             found.append(Claim.of(text, np.array(slopes)))
         room = here.bound - here.worst
-        # The row with the least room, and what the error of its gap may take from it.
+        # The row in which the gap, with its error, comes nearest to the bound.
         least = here.loc[(room - 1.96 * here.worst_stderr).idxmin()]
         by, error = float(least.bound - least.worst), 1.96 * float(least.worst_stderr)
         text = (
@@ -229,7 +233,7 @@ def check(rows: Rows) -> list[Claim]:
 
 
 def plot(rows: Rows) -> Figure:
-    """A column a table: agreement by distance, and the gap of the values beside the bound."""
+    """One column for each table: agreement by distance, and the gap of values beside the bound."""
     tables = list(rows.groupby("data", sort=False))
     drawn, axes = new_figure(2, len(tables))
     style: dict[str, Any]

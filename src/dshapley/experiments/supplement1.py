@@ -16,7 +16,7 @@ PAPER = (
 MINUTES: dict[Scale, float] = {"smoke": 0.3, "small": 4.5, "full": 350}
 
 MODELS = ("knn", "naive bayes", "random forest")
-"""The paper does not name its three."""
+"""Our choice: the paper does not name its three algorithms."""
 
 
 def _tasks(m: int, *, n_points: int, n_test: int) -> tuple[Task, ...]:

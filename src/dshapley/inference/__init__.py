@@ -1,6 +1,10 @@
 """From the record of a run to values and their errors.
 
-`estimation` (sums over draws), `valuation` (what a user asks of values), `uncertainty` (quantiles,
-ranks), `jackknife` (the error of the test rows), `profile` (other data set sizes), `interpolation`
-and `regression` (points that were never run).
+- `estimation`: values as sums over draws, and the influence of each draw.
+- `valuation`, `sampled`, `completed`: what a user asks of values; of values that keep their draws;
+  of values that are partly predicted. `saved` writes and reads them.
+- `uncertainty`: quantiles, degrees of freedom, ranks.
+- `jackknife`: the error that comes from the test rows.
+- `profile`: values for other data set sizes.
+- `interpolation`, `regression`: points that were never run.
 """

@@ -1,4 +1,8 @@
-"""Values of points that were never run, from those that were: the regression of Algorithm 2."""
+"""Predict the values of points that were not measured: the regression of Algorithm 2.
+
+A regression is fitted to the measured values and chosen by cross-validation. The error of a
+prediction is estimated from held-out points.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +17,9 @@ from numpy.typing import NDArray
 from dshapley.data.points import Array, Bundles, Floats, Points, as_points
 from dshapley.errors import InputError
 from dshapley.inference.regression import (
-    FAMILIES,
     OF_A_CLASS,
     SMALL,
+    VALUE_MODELS,
     Codes,
     Features,
     Model,
@@ -30,7 +34,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
-    "FAMILIES",
+    "VALUE_MODELS",
     "Interpolation",
     "Prediction",
     "chosen_to_measure",
@@ -38,25 +42,27 @@ __all__ = [
     "shrunk",
 ]
 
-_LEAST = 10  # points for any fit
-_NOISES = 32  # simulated errors, at most
-_REFITS = 8  # the same for a model that has to be trained anew for each
+_LEAST = 10  # the fewest points that a model is fitted to
+_NOISES = 32  # the most simulated errors
+_REFITS = 8  # the most simulated errors for a model that is trained again for each of them
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Prediction:
-    """Values by a model of values, each with an error for the true value.
+    """Predicted values, with the standard error of each.
 
     Attributes
     ----------
     values, stderr, ids
-        One entry a point.
+        One entry for each point.
     inherited
-        The share of the error's variance that is noise of the measured values; the rest is misfit.
+        The share of the error's variance that comes from noise in the measured values; the rest is
+        misfit.
     covariance
-        Of the error with that of the point's own measured value; 0 for points never measured.
+        The covariance of the error with the error of the point's own measured value; 0 for points
+        that were not measured.
     shape
-        Sizes of held-out residuals, in units of their standard error.
+        The sorted absolute held-out residuals, each divided by its standard error.
     """
 
     values: Floats
@@ -70,10 +76,10 @@ class Prediction:
         return len(self.values)
 
     def interval(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
-        """Lower and upper ends of each point's own interval for its true value.
+        """Lower and upper ends of each point's confidence interval for its true value.
 
-        The error is the sum of a misfit, with the quantiles of held-out residuals (as in conformal
-        prediction, with its correction for their number), and of normal noise.
+        The error is the sum of a misfit and of normal noise. The misfit has the quantiles of the
+        held-out residuals, as in conformal prediction, with its correction for a finite number.
         """
         if not 0 < confidence < 1:
             raise InputError("a confidence lies between 0 and 1, such as 0.95")
@@ -83,7 +89,7 @@ class Prediction:
         return self.values - half, self.values + half
 
     def to_frame(self, confidence: float = 0.95) -> pd.DataFrame:
-        """A data frame by id: value, stderr, and the ends of its interval."""
+        """A data frame indexed by id: value, stderr, and the ends of the interval."""
         import pandas as pd
 
         low, high = self.interval(confidence)
@@ -93,32 +99,32 @@ class Prediction:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Interpolation:
-    """A model h: z -> value. Made by `fit`.
+    """A model h that predicts the value of any point z. Made by `fit`.
 
     Attributes
     ----------
     name
         The candidate with the smallest held-out error.
     scores
-        Of each candidate the weighted root mean square of value less held-out prediction.
+        For each candidate, the weighted root mean square of value minus held-out prediction.
     r2
-        1 - sum w r^2 / sum w (v - mean v)^2: v the noisy values, r = v less the held-out
-        prediction, w the weights of `fit`, by which means are weighted too.
+        1 - sum w r^2 / sum w (v - mean v)^2, where v are the noisy values, r = v - held-out
+        prediction, and w the weights of `fit`, which also weight the means.
     r2_true
-        An estimate of the same against the true values,
+        An estimate of the same quantity for the true values,
 
             1 - sum w (r^2 - D + I) / sum w ((v - mean v)^2 - N).
 
-        Over the simulated errors e of v, which move held-out predictions by L e, D is the mean of
-        (e - L e)^2, I of (L e)^2 and N of (e - mean e)^2. For independent errors -D + I is just
-        -e^2; an error that all points share cancels in r but not here. At most 1; NaN where the
-        values spread no more than noise would make them.
+        Over simulated errors e of v, which move the held-out predictions by L e, D is the mean of
+        (e - L e)^2, I of (L e)^2 and N of (e - mean e)^2. For independent errors -D + I is -e^2; an
+        error that all points share cancels in r but not here. At most 1; NaN if the values differ
+        no more than noise alone would make them.
     rank_correlation
-        Spearman's, of noisy values and held-out predictions.
+        The rank correlation (Spearman) of noisy values and held-out predictions.
     n_points
-        How many points h was fitted to.
+        The number of points that h was fitted to.
     held_out
-        Predictions of these points, each by a model that did not see it.
+        The predictions for these points, each by a model that was not fitted to the point.
     """
 
     name: str
@@ -133,9 +139,10 @@ class Interpolation:
     misfit: _Misfit = field(repr=False)
 
     def predict(self, points: Points | tuple[Any, Any]) -> Prediction:
-        """The value of each point with its error. For the fitted points see `held_out`.
+        """The predicted value of each point with its standard error.
 
-        A label that no fitted point has is an error: nothing says what such points are worth.
+        For the fitted points, use `held_out`. A label that no fitted point has is an error, because
+        the values of such points cannot be predicted.
         """
         Z = as_points(points, name="points")
         with _one_thread():
@@ -156,37 +163,41 @@ def fit(
     folds: int = 5,
     seed: int = 0,
 ) -> Interpolation:
-    """The regression h of Algorithm 2 (section 3.2): from some points' values to any point's.
+    """The regression h of Algorithm 2 (section 3.2): from measured values to those of any point.
 
-    Of z = (x, y) a model sees x, standardised; y as one column a class, or else there is a model
-    for each class (where all have 20 points), whichever predicts better; and how y agrees with its
-    surroundings: the share of its label among the 5, 20 and 50 nearest of the other fitted points.
-    Labels that are floats, or more than 50 whole numbers, are numbers: then y, and y less the mean
-    of its surroundings.
+    The features of a point z = (x, y) are x, standardised, and y, as one column for each class.
+    Alternatively each class has its own model (if every class has 20 points); cross-validation
+    chooses. A further feature is how y agrees with its neighbours: the share of its label among the
+    5, 20 and 50 nearest of the other fitted points. Labels that are numbers with fractions, or more
+    than 20 whole numbers, are not classes: the features are then y, and y minus the mean of its
+    neighbours.
 
-    Points have the weight 1 / (stderr^2 + tau^2), tau^2 being the variance of the interpolation
-    error. Where noise dominates that is the 1 / stderr^2 of known models; where the misfit does,
-    1 / stderr^2 would waste points, and for exact values it is infinite.
+    The weight of a point is 1 / (stderr^2 + tau^2), where tau^2 is the variance of the misfit, the
+    error of the model itself. If noise dominates, this is the usual 1 / stderr^2; if the misfit
+    dominates, 1 / stderr^2 would ignore most points, and it is infinite for exact values.
 
-    The error of a prediction has two parts: the misfit, from held-out residuals less the noise in
-    them, of the class (with 20 points, else of all) and of the nine nearest points; and the noise
-    that h takes over from the values, from how far simulated errors move it.
+    The error of a prediction has two parts. The misfit comes from held-out residuals, minus the
+    noise in them, of the point's class (if it has 20 points, else of all points) and of the nine
+    nearest points. The other part is the noise that h takes over from the measured values, which
+    follows from how far simulated errors move the prediction.
 
     Parameters
     ----------
     points
-        The measured points. X holds numbers without gaps.
+        The measured points. X must be numeric, without missing values.
     values, stderr
-        One number a point. The standard error of an exact value is 0.
+        One number for each point. The standard error of an exact value is 0.
     noise
-        B x n: simulated errors of the values, B times, correlated between points as the real ones
-        are; each point's are scaled to its standard error. By default independent and normal,
-        which is too hopeful for values from one run: there all points share the sets S.
+        A B x n array of B simulated errors of the values, correlated between points as the real
+        errors are; each point's errors are scaled to its standard error. By default the errors are
+        independent and normal, which is too optimistic for values from one run, because all
+        points share the sets S.
     model
         "nearest", "ridge", "kernel_ridge" (up to 4000 points), "forest" (extremely randomised
         trees), any scikit-learn regressor, or "auto": the best of the four in cross-validation.
     folds, seed
-        Of the cross-validation. The same seed gives the same fit.
+        The number of folds of the cross-validation, and the random seed. The same seed gives the
+        same fit.
 
     Examples
     --------
@@ -212,7 +223,7 @@ def fit(
         outs = {name: left_out(candidate, Y=Y, w=w) for name, candidate in known.items()}
         errors = {name: np.average((v - out[:, 0]) ** 2, weights=w) for name, out in outs.items()}
         name = min(errors, key=errors.__getitem__)
-        # Once more, with weights for its own misfit.
+        # The chosen model is fitted again, with weights for its own misfit.
         w = _weights(se, _variance(v - outs[name][:, 0], E - outs[name][:, 1:], se)[0])
         out = left_out(known[name], Y=Y, w=w)
         h = Model.of(known[name], F, codes, Y, w, seed)
@@ -237,22 +248,24 @@ def fit(
 def shrunk(
     values: Any, stderr: Any, predicted: Any, predicted_stderr: Any, *, covariance: Any = 0.0
 ) -> tuple[Floats, Floats]:
-    """Measured values drawn towards predictions that did not use them: (values, stderr).
+    """Measured values shrunk towards predictions that did not use them: (values, stderr).
 
-    Empirical Bayes: the posterior mean and its standard error. With variances s^2 and p^2 of the
-    two errors, their covariance c and the difference r, the measured value has the weight
+    This is empirical Bayes: the posterior mean and its standard error. With the variances s^2 and
+    p^2 of the two errors, their covariance c and the difference r of the two values, the weight of
+    the measured value is
 
         a = (P - c) / (s^2 + P - 2 c), kept within 0 and 1,
         P = p^2 + max(r^2 - (s^2 + p^2 - 2 c), 0) / 4,
 
-    and the error the variance a^2 s^2 + (1 - a)^2 P + 2 a (1 - a) c. P is p^2 but where the
-    prediction is far off: misfits have long tails, and without this a few points, drawn far from
-    their true values, raise the mean squared error (by a half for digits and naive Bayes).
+    and the variance of the error is a^2 s^2 + (1 - a)^2 P + 2 a (1 - a) c. P is p^2 unless the
+    prediction is far off. Misfits have long tails; without this, a few points would be shrunk far
+    from their true values and raise the mean squared error (by a half for digits and naive Bayes).
 
-    It falls over all points; that of a point unlike its like may rise. Where points share most of
-    their noise there is little to gain, as predictions share it too.
+    The mean squared error over all points falls, but that of a point unlike the others of its kind
+    may rise. If points share most of their noise, the predictions share it too, and shrinking gains
+    little.
 
-    For the points of `fit` take `held_out`: its values, stderr and covariance.
+    For the points given to `fit`, use the values, stderr and covariance of `held_out`.
 
     >>> mean, error = shrunk([1.0], [0.1], [1.1], [0.1])
     >>> mean.round(2).tolist(), error.round(4).tolist()
@@ -268,20 +281,22 @@ def shrunk(
 
 
 def _variance(r: Floats, d: Floats, se: Floats) -> tuple[float, float]:
-    """The variance of the misfit, and its standard error: of residuals r less their noise d."""
+    """The variance of the misfit and its standard error, from residuals r and their noise d."""
     gap, mean = r**2 - (d**2).mean(axis=1), float(np.mean(r**2))
     for _ in range(10):
         u = _trust(se, mean)
         u /= u.sum()
         mean = float(u @ gap)
     own = np.sqrt(u**2 @ (gap - mean) ** 2)
-    return mean, float(max(own, (u @ d**2).std()))  # shared noise: fewer points than it seems
+    # Points that share their noise tell less than their number suggests.
+    return mean, float(max(own, (u @ d**2).std()))
 
 
 def _trust(se: Floats, tau2: float) -> Floats:
-    """How much a squared residual counts: all alike, since noisy points are often ill-fitted too.
+    """How much each squared residual counts.
 
-    But for points of more than ten times the usual variance, which would drown the others.
+    All count the same, because noisy points are often ill-fitted too. The exception are points with
+    more than ten times the usual variance, which would drown the others.
     """
     tau2 = max(tau2, SMALL)
     return np.minimum(1, 10 * (np.median(se**2) + tau2) / (se**2 + tau2)) ** 2
@@ -289,15 +304,16 @@ def _trust(se: Floats, tau2: float) -> Floats:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _Misfit:
-    """The variance of the interpolation error, as held-out residuals tell it."""
+    """The variance of the misfit at any point, estimated from held-out residuals."""
 
     index: Any
-    """Of the fitted points' features."""
+    """A nearest-neighbour index of the fitted points' features."""
     gap: Floats
-    """Of the fitted points: the squared residual less the noise in it."""
+    """For each fitted point, the squared residual minus the noise in it."""
     of_class: Floats
+    """The variance of the misfit in each class."""
     local: float
-    """The weight of the nearest points' own: a half without noise, less with it."""
+    """The weight of the nearest points' own residuals: a half without noise, less with noise."""
 
     @classmethod
     def of(cls, F: Floats, r: Floats, d: Floats, se: Floats, codes: Codes) -> _Misfit:
@@ -308,8 +324,9 @@ class _Misfit:
         for c in range(codes.max() + 1):
             i = codes == c if (codes == c).sum() >= OF_A_CLASS else codes >= 0
             mean, error = _variance(r[i], d[i], se[i])
-            # Where noise hides the misfit, 0 would be too hopeful: the posterior mean, with no
-            # preference for any variance from 0 on. (None for any deviation covered 92 %.)
+            # If noise hides the misfit, an estimate of 0 would be too optimistic, so this is the
+            # posterior mean under a flat prior on variances >= 0. (95 % intervals covered only
+            # 92 % under a flat prior on standard deviations.)
             if error > 0:
                 density = np.exp(-((mean / error) ** 2) / 2 - log_ndtr(mean / error))
                 mean += error * density / np.sqrt(2 * np.pi)
@@ -322,7 +339,7 @@ class _Misfit:
         return cls(index=index, gap=gap, of_class=np.array(found), local=local)
 
     def __call__(self, F: Floats | None, codes: Codes) -> Floats:
-        """At points of these features; at the fitted points, each without itself, for None."""
+        """At points with these features; for F=None at the fitted points, each without itself."""
         base = self.of_class[codes]
         near = self.index.kneighbors(F, return_distance=False)
         around = self.gap[near].mean(axis=1)
@@ -357,7 +374,10 @@ def _shape(r: Floats, d: Floats, se: Floats, misfit: Floats) -> Floats:
 
 
 def _quantile(shape: Floats, share: float, confidence: float) -> float:
-    """Of |error| in standard errors: `share` of its variance is normal, the rest has `shape`."""
+    """The quantile of |error| in standard errors.
+
+    A `share` of the error's variance is normal noise; the rest has the distribution `shape`.
+    """
     from scipy.special import ndtri
 
     level = confidence * (1 + 1 / len(shape))
@@ -370,7 +390,7 @@ def _quantile(shape: Floats, share: float, confidence: float) -> float:
 
 
 def _goodness(v: Floats, E: Floats, out: Floats, w: Floats) -> tuple[float, float, float]:
-    """r2, r2_true and the rank correlation of `Interpolation`."""
+    """r2, r2_true and rank_correlation of `Interpolation`."""
     from scipy.stats import spearmanr
 
     if np.ptp(v) == 0:
@@ -387,7 +407,7 @@ def _goodness(v: Floats, E: Floats, out: Floats, w: Floats) -> tuple[float, floa
 
 
 def _errors(noise: Any, se: Floats, seed: int, most: int) -> Floats:
-    """Simulated errors, a column each and not too many, with each point's standard error."""
+    """Simulated errors, at most so many, one column for each, with each point's standard error."""
     if noise is None:
         noise = np.random.default_rng(seed).standard_normal((most, len(se)))
     E = np.asarray(noise, dtype=np.float64)
@@ -401,40 +421,43 @@ def _errors(noise: Any, se: Floats, seed: int, most: int) -> Floats:
 def _checked(values: Any, stderr: Any, n: int) -> tuple[Floats, Floats]:
     v, se = (np.asarray(part, dtype=np.float64) for part in (values, stderr))
     if v.shape != (n,) or se.shape != (n,):
-        raise InputError(f"{n} points, but values of shape {v.shape} and stderr of {se.shape}")
+        raise InputError(
+            f"{n} points, but values of shape {v.shape} and stderr of {se.shape}: give one number "
+            "for each point"
+        )
     if n < _LEAST:
         raise InputError(
-            f"{n} measured points are too few to predict others from: raise p or measure more, "
-            f"at least {_LEAST}"
+            f"{n} measured points are too few to predict others: raise the share, so that at "
+            f"least {_LEAST} are measured"
         )
     if np.isnan(se).any():
-        raise InputError("stderr is NaN: a single draw does not tell its error; draw more")
+        raise InputError("stderr is NaN: a single draw has no standard error; draw more")
     if not (np.isfinite(v).all() and np.isfinite(se).all() and (se >= 0).all()):
-        raise InputError("values and stderr must be finite, and stderr not below 0")
+        raise InputError("values and stderr must be finite, and stderr at least 0")
     return v, se
 
 
 def _one_thread() -> Any:
-    """One thread for BLAS and OpenMP: their number changes the last bits."""
-    import sklearn.neighbors  # noqa: F401  its pools are found once it is there
+    """One thread for BLAS and OpenMP, because their number changes the last bits."""
+    import sklearn.neighbors  # noqa: F401  its thread pools are only found once it is loaded
     from threadpoolctl import threadpool_limits
 
     return threadpool_limits(1)
 
 
 def chosen_to_measure(Z: Points | Bundles, p: float, seed: int) -> NDArray[np.bool_]:
-    """Which points are measured: each by itself with probability p (Algorithm 2)."""
+    """Which points are measured: each independently with probability p (Algorithm 2)."""
     if isinstance(Z, Bundles):
-        raise InputError("p: bundles cannot be predicted from one another; value all of them")
+        raise InputError("share: bundles cannot be predicted from one another: value all of them")
     if not isinstance(p, int | float | np.number) or not 0 < p < 1:
-        raise InputError(f"p = {p}: the share of points to measure is above 0 and at most 1")
-    numbers(Z)  # an error now, not after the draws
+        raise InputError(f"share = {p}: give a share of the points above 0 and at most 1")
+    numbers(Z)  # so that points that cannot be predicted are an error before any draw
     chosen = np.random.default_rng([seed, len(Z)]).random(len(Z)) < p
     if chosen.sum() < _LEAST:
         raise InputError(
-            f"p = {p} leaves {chosen.sum()} of {len(Z)} points to learn from: raise it, so that "
-            f"{_LEAST} or more are measured"
+            f"share = {p} measures only {chosen.sum()} of {len(Z)} points: raise it, so that at "
+            f"least {_LEAST} are measured"
         )
     if chosen.all():
-        raise InputError(f"p = {p} leaves no point to predict: leave it out")
+        raise InputError(f"share = {p} leaves no point to predict: omit the share")
     return chosen

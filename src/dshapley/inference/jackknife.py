@@ -1,4 +1,8 @@
-"""How sure values are of the test set: the same draws, scored without each group of test rows."""
+"""The error that comes from the test rows: a delete-group jackknife.
+
+The test rows are put into random groups. The same draws are scored on all test rows and again
+without each group, and the spread of the resulting values gives the error.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dshapley.data.points import Array, Bundles, Floats, Points
-from dshapley.inference.valuation import estimate
+from dshapley.inference.sampled import estimate
 from dshapley.metrics import Metric
 from dshapley.potentials import ModelPotential, Potential
 from dshapley.sampling.draws import Draws
@@ -16,15 +20,15 @@ from dshapley.sampling.draws import Draws
 __all__ = ["Grouped", "influence_of_test", "parted", "widened", "width_of"]
 
 _FEWEST = 4
-"""Groups, for a variance between them that is worth having."""
+"""The fewest groups for a useful variance between them."""
 
 
 @dataclass(frozen=True, eq=False)
 class Grouped:
-    """A potential whose answers are vectors: U on the test set, then U without each group of it.
+    """A potential with vector results: U on the test set, then U without each group of test rows.
 
-    A model is trained once for all of them. `data_shapley` keeps such answers as columns of the
-    record: first those of U, then those without the first group, and so on (`parted`).
+    Each model is trained once for all of them. `data_shapley` keeps the results as columns of the
+    record: first those of U, then those without the first group, and so on (see `parted`).
     """
 
     U: ModelPotential
@@ -33,7 +37,7 @@ class Grouped:
 
     @classmethod
     def of(cls, U: Potential, *, n_groups: int, seed: int = 0) -> Grouped | None:
-        """U with its test rows in random groups; None where U cannot be scored without one."""
+        """U with its test rows in random groups; None if U cannot be scored without some group."""
         if not isinstance(U, ModelPotential):
             return None
         n = len(U.test)
@@ -44,7 +48,7 @@ class Grouped:
         return found if found._scored() else None
 
     def _scored(self) -> bool:
-        """Whether the metric is defined without each group."""
+        """Whether the metric is defined on the rest of the test rows without each group."""
         if self.U.metric.mean_of_rows:
             return True
         y = self.U.query.y
@@ -54,28 +58,28 @@ class Grouped:
 
     @property
     def width(self) -> int:
-        """How many answers there are to each question."""
+        """The number of results for each set: one for all test rows and one for each group."""
         return 2 + int(self.groups.max())
 
     def __call__(self, S: Points, /) -> Any:
-        """What S is worth on all test rows, and without each group."""
+        """U(S) on all test rows, and without each group."""
         return self._scores(S, S.take(slice(0)))[0]
 
     def marginals(self, S: Points, Z: Points | Bundles) -> Floats:
-        """The marginals of each z: a row a point, a column an answer."""
+        """The marginals of each z: one row for each point, one column for each result."""
         scores = self._scores(S, Z)
         return scores[1:] - scores[0]
 
     def seeded(self, seed: int) -> Grouped:
-        """The same, its learner's randomness fixed by `seed`."""
+        """The same potential with the random seed of its learner fixed."""
         return replace(self, U=self.U.seeded(seed))
 
     def check(self, points: Points, *, name: str) -> None:
-        """As U does."""
+        """Check the points as U does."""
         self.U.check(points, name=name)
 
     def describe(self) -> dict[str, Any]:
-        """As U does, with the number of groups."""
+        """U's description, with the number of groups."""
         return {**self.U.describe(), "test groups": self.width - 1}
 
     def _scores(self, S: Points, Z: Points | Bundles) -> Floats:
@@ -90,10 +94,10 @@ class Grouped:
 
 
 class _Tally:
-    """A metric that keeps all its answers, and gives each row of outputs its number as a score.
+    """A metric that keeps all its results and returns the number of each row as its score.
 
-    A learner puts scores where they belong without looking at them, so the numbers come back in
-    the places of the points.
+    A learner moves scores to the places of the points without using them, so the numbers tell
+    which kept result belongs to which point.
     """
 
     def __init__(self, metric: Metric, groups: Array) -> None:
@@ -105,7 +109,7 @@ class _Tally:
     def __call__(self, y: Array, outputs: Array) -> Floats:
         score = self._metric.score
         whole = score(y, outputs)
-        if self._metric.mean_of_rows:  # without a group it follows from that group's own
+        if self._metric.mean_of_rows:  # the score without a group follows from the group's score
             n = len(y)
             parts = [
                 (n * whole - (~rest).sum() * score(y[~rest], outputs[:, ~rest])) / rest.sum()
@@ -119,18 +123,18 @@ class _Tally:
         return numbers
 
     def at(self, numbers: Floats) -> Floats:
-        """The answers of these numbers: a row each."""
+        """The results with these numbers, one row for each."""
         found: Floats = np.concatenate(self._kept)[numbers.astype(np.int64)]
         return found
 
 
 def width_of(U: Potential) -> int:
-    """How many numbers U answers with."""
+    """The number of results that U gives for each set."""
     return int(getattr(U, "width", 1))
 
 
 def widened(begun: Draws, width: int) -> Draws:
-    """The record of no draw, with columns for all answers of a `Grouped` potential."""
+    """The empty record with a column for each result of a `Grouped` potential."""
     n = begun.marginals.shape[1]
     return replace(
         begun,
@@ -141,7 +145,7 @@ def widened(begun: Draws, width: int) -> Draws:
 
 
 def parted(draws: Draws, like: Draws) -> list[Draws]:
-    """The records of U and of U without each group, named as in `like`."""
+    """The records of U and of U without each group, with the names of `like`."""
     n = len(like.ids)
     return [
         replace(draws, marginals=draws.marginals[:, i : i + n], ids=like.ids, rows=like.rows)
@@ -150,9 +154,9 @@ def parted(draws: Draws, like: Draws) -> list[Draws]:
 
 
 def influence_of_test(without: list[Draws]) -> Floats:
-    """By how much each group of test rows moves each value: squares sum to the variance.
+    """How far each group of test rows moves each value; the sum of squares is the variance.
 
-    The delete-group jackknife: G values without one of G groups each.
+    This is the delete-group jackknife over G values, each without one of the G groups.
     """
     values = np.stack([estimate(part).values for part in without])
     n_groups = len(values)

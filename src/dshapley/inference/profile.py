@@ -1,4 +1,7 @@
-"""How marginals fall with the size of the set, and what values would be for larger sets."""
+"""How marginals fall with the size of the set, and an extrapolation of values to larger sets.
+
+Marginals are averaged within bands of sizes, and a power law c_z k^-a is fitted to the means.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ from numpy.typing import NDArray
 
 from dshapley.data.points import Array, Floats, Points
 from dshapley.errors import InputError
-from dshapley.inference.valuation import Valuation, estimate
+from dshapley.inference.sampled import SampledValuation, estimate
+from dshapley.inference.valuation import Valuation
 from dshapley.metrics import range_of
 from dshapley.potentials import Potential, seeded
 from dshapley.sampling.draws import Draws
@@ -22,18 +26,24 @@ if TYPE_CHECKING:
 __all__ = ["FARTHEST", "SizeProfile", "extrapolate", "measured_gain", "size_profile"]
 
 FARTHEST = 3
-"""Beyond so many times the run's m nothing is extrapolated: intervals would not hold."""
+"""The largest multiple of the run's m that values are extrapolated to; beyond, intervals fail."""
 
 _FOLDS = 17
-"""Parts of the draws left out in turn; has no divisor in common with the rhythm of the chains."""
+"""The number of parts of the draws that the jackknife leaves out in turn. It has no divisor in
+common with `NESTED_EVERY`, so each part has its share of the draws with nested sets.
+"""
 _WIDE, _NARROW = 32, 8
 """The power law is fitted to sizes from m / _WIDE on, and from m / _NARROW on to see it bend."""
 
 _OF_TAIL, _OF_LAST = 0.5, 0.25
-"""Errors of the law, in parts of what it adds and of what unchanged marginals would add; the
-smallest with which 95 % intervals held 90 % and more in every case of `benchmarks/beyond.py`."""
+"""The error of the power law, as shares of what the law adds and of what unchanged marginals would
+add: the smallest shares for which 95 % intervals covered at least 90 % in every case of
+`benchmarks/beyond.py`.
+"""
 _MOST_SCALED = 2.0
-"""A larger gain than the law can explain by this factor is shared among the points equally."""
+"""The largest factor by which the law's sums are scaled to a gain; the rest of the gain is shared
+equally among the points.
+"""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -45,12 +55,12 @@ class SizeProfile:
     smallest, largest
         The sizes k of each band, ends included.
     n_draws
-        How many draws fell into each.
+        The number of draws in each band.
     means, stderr
-        A row a band, a column a point; NaN where a band has too few draws.
+        One row for each band and one column for each point; NaN if a band has too few draws.
     exponent
-        a of the power law c k^-a, common to all points, that fits the larger sizes best; NaN
-        where draws are too few to tell.
+        a of the power law c k^-a, common to all points, that fits the larger sizes best; NaN if
+        there are too few draws.
     scale
         c of each point.
     ids
@@ -67,7 +77,7 @@ class SizeProfile:
     ids: Array
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a point and band: id, k_min, k_max, draws, marginal, stderr."""
+        """One row for each point and band: id, k_min, k_max, draws, marginal, stderr."""
         import pandas as pd
 
         n_bands, n = self.means.shape
@@ -84,12 +94,12 @@ class SizeProfile:
 
 
 def size_profile(draws: Draws, *, narrow: bool = False) -> SizeProfile:
-    """The mean marginal of each point by bands of sizes, and the power law they follow.
+    """The mean marginal of each point by bands of sizes, and the power law that the means follow.
 
-    Within a band, sizes count equally: a draw is divided by the probability of its size in it. The
-    exponent minimises the squared distance of all points' means from c_z k^-a, in units of the
-    bands' errors, over the sizes from m/32 on (m/8 where `narrow`): small sets follow no power, the
-    empty one (k = 1) least of all.
+    Within a band all sizes count equally, because marginals are divided by the probability of their
+    size. The exponent minimises the squared distance of all points' means from c_z k^-a, in units
+    of the bands' errors. It is fitted to sizes from m/32 on (m/8 with `narrow`), because small sets
+    do not follow a power law, least of all the empty set (k = 1).
     """
     edges = bands(draws.m)
     pairs = list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
@@ -119,47 +129,51 @@ def extrapolate(
 ) -> Valuation:
     """The values for data sets of size m' = `m`, at most 3 times those of the run, by a power law.
 
-    nu(z; m') = (m nu(z; m) + sum over k = m+1..m' of c_z k^-a) / m'. Over points like those of the
-    database the mean of m' nu(z; m') is the gain E U(B) - U(empty) of data sets B of m' rows, so
-    the sums are scaled until it is within the range of the metric, or is `gain` where that is
-    known. Points that are not like the database's are compared with it by the anchor, where the
-    run has one.
+    nu(z; m') = (m nu(z; m) + sum over k = m+1..m' of c_z k^-a) / m'. For points like those of the
+    database, the mean of m' nu(z; m') is the gain E U(B) - U(empty) of data sets B of m' rows. The
+    sums are therefore scaled to `gain` if it is given, and otherwise until the gain is within the
+    range of the metric. The reference sample, if the run has one, gives the gain of the database
+    where the points valued are unlike it.
 
-    The standard error is the jackknife's over 17 parts of the draws, so that it has the errors of
-    the value, of c and of a together. Errors of the law itself are added, squared: how much the
-    answer changes where a is fitted to the largest sizes only; by how much the law misses the
-    run's own values when it foresees them from as many times smaller sets; half of what it adds
-    to the point; and a quarter of what marginals as large as the last would add to a typical one.
-    The last two were measured (`benchmarks/beyond.py`). A run at m' is the judge.
+    The standard error is that of a jackknife over 17 parts of the draws, so it covers the errors of
+    the value, of c and of a. The errors of the power law are added in quadrature:
+
+    - how much the result changes if a is fitted to the largest sizes only;
+    - the error of the run's own values if they are extrapolated by the same factor from smaller
+      sets;
+    - half of what the law adds to the point;
+    - a quarter of what marginals as large as the last would add to a typical point.
+
+    The last two shares were measured (`benchmarks/beyond.py`). For a certain answer, run at m'.
 
     Parameters
     ----------
     valuation
-        Of a run that keeps its draws.
+        A valuation that keeps its draws.
     m
         The data set size, up to 3 times the run's.
     gain
-        E U(B) - U(empty) for data sets of m' rows, or that with its standard error: see
+        E U(B) - U(empty) for data sets B of m' rows, alone or with its standard error: see
         `measured_gain`.
     """
-    if valuation.filled is not None:
-        raise InputError("predicted values keep no draws: extrapolate filled.measured instead")
+    if not isinstance(valuation, SampledValuation):
+        measured = isinstance(valuation.measured, SampledValuation)
+        then = ": extrapolate valuation.measured instead" if measured else ""
+        raise InputError(f"these values keep no draws to extrapolate from{then}")
     draws = valuation.draws
-    if draws is None:
-        raise InputError("these values keep no draws, so there are none for another m")
     if whole_number(m) <= draws.m:
-        raise InputError(f"m = {m}: to extrapolate is to a size above the run's {draws.m}")
+        raise InputError(f"m = {m}: give a size above the run's {draws.m} to extrapolate")
     if m > FARTHEST * draws.m:
         raise InputError(
             f"m = {m} is more than {FARTHEST} times the run's {draws.m}, too far to extrapolate: "
-            f"run at m = {m}, or at least at {-(-int(m) // FARTHEST)}"
+            f"run at m = {m}, or at least at m = {-(-int(m) // FARTHEST)}"
         )
     m = int(m)
     _, profile = _extrapolated(draws, m)
     if np.isnan(profile.exponent):
-        raise InputError("a power law needs draws of several sizes near m: draw more")
+        raise InputError("a power law needs draws of several sizes near m: make more draws")
     free = _tail(profile, draws.m, m, profile.exponent)
-    tail, of_gain = _anchored(draws, free, m, gain)
+    tail, of_gain = _scaled_to_gain(draws, free, m, gain)
     parts = [_extrapolated(draws.take(draws.t % _FOLDS != i), m)[0] for i in range(_FOLDS)]
     spread = np.array(parts) - np.mean(parts, axis=0)
     variance = (spread**2).sum(axis=0) * (_FOLDS - 1) / _FOLDS
@@ -168,17 +182,10 @@ def extrapolate(
     law = np.hypot(_OF_TAIL * tail, _OF_LAST * _typical(profile) * (m - draws.m))
     stderr = np.sqrt(variance + (bend**2 + missed**2 + law**2 + of_gain**2) / m**2)
     values = (draws.m * estimate(draws).values + tail) / m
-    alone = replace(
-        valuation, values=values, stderr=stderr, m=m, terms=None, points=None,
-        widened=1.0, alone=None, of_folds=None,
-    )  # fmt: skip
-    if valuation.alone is None:
-        return alone
-    # The folds are taken to move values as much as at the run's m, where they are larger.
-    beyond = valuation.stderr**2 - valuation.alone.stderr**2
-    both = np.sqrt(stderr**2 + beyond)
-    widened = float(np.sqrt((both**2).mean() / (stderr**2).mean()))
-    return replace(alone, stderr=both, widened=widened, alone=alone)
+    # The spread between folds is taken to be that at the run's m, where it is larger.
+    of_folds = valuation.stderr**2 - valuation.of_draws.stderr**2
+    stderr = np.sqrt(stderr**2 + of_folds)
+    return replace(valuation.without_draws(m=m), values=values, stderr=stderr)
 
 
 def measured_gain(
@@ -193,7 +200,7 @@ def measured_gain(
     True
     """
     if draws < 2:
-        raise InputError(f"draws = {draws}: a standard error needs 2 or more")
+        raise InputError(f"draws = {draws}: a standard error needs at least 2")
     rng = np.random.default_rng(seed)
     empty = float(seeded(U, seed)(database.take([])))
     gains = [
@@ -206,7 +213,7 @@ def measured_gain(
     return float(np.mean(gains)), float(np.std(gains, ddof=1) / np.sqrt(draws))
 
 
-def _anchored(
+def _scaled_to_gain(
     draws: Draws, tail: Floats, m: int, gain: float | tuple[float, float] | None
 ) -> tuple[Floats, float]:
     """The sums of marginals beyond the run's m, scaled to the gain; and the error of the gain."""
@@ -214,13 +221,13 @@ def _anchored(
     if gain is not None:
         known, stderr = gain if isinstance(gain, tuple) else (gain, 0.0)
         if not (np.isfinite(known) and stderr >= 0):
-            raise InputError(f"gain = {gain}: it is E U(B) - U(empty), a number")
+            raise InputError(f"gain = {gain}: give E U(B) - U(empty), a number")
         wanted = known - before
     else:
         bounds, empty = range_of(draws.about.identity.metric), draws.about.identity.empty
         if bounds is None or empty is None:
             return tail, 0.0
-        # What errors put outside of the range is not brought back by later marginals.
+        # A gain that is outside the range at the run's m because of errors stays as it is.
         low, high = min(bounds[0] - empty - before, 0.0), max(bounds[1] - empty - before, 0.0)
         wanted, stderr = float(np.clip(beyond, low, high)), 0.0
     factor = float(np.clip(wanted / beyond, 0.0, _MOST_SCALED)) if beyond != 0 else 1.0
@@ -228,18 +235,18 @@ def _anchored(
 
 
 def _of_database(draws: Draws, tail: Floats, m: int) -> tuple[float, float]:
-    """The gain at the run's m, and what the law adds to it: of points like the database's.
+    """The gain at the run's m, and what the law adds to it, for points like those of the database.
 
-    By the anchor's reference; without one the points are taken to be like that.
+    They come from the reference sample. Without one, the points valued stand for the database.
     """
-    if draws.anchor is None:
+    if draws.control_variates is None:
         return float(estimate(draws).values.mean()) * draws.m, float(tail.mean())
     one = replace(
         draws,
-        marginals=draws.anchor.reference[:, np.newaxis].astype(np.float32),
+        marginals=draws.control_variates.reference[:, np.newaxis].astype(np.float32),
         ids=np.arange(1),
         rows=np.ones(1, np.int64),
-        anchor=None,
+        control_variates=None,
         folds=None,
     )
     values, profile = _extrapolated(one, m)
@@ -249,7 +256,7 @@ def _of_database(draws: Draws, tail: Floats, m: int) -> tuple[float, float]:
 
 
 def _typical(profile: SizeProfile) -> float:
-    """The marginals of the last band, root mean square over the points, less their noise."""
+    """The root mean square over the points of the last band's mean marginals, without noise."""
     means, stderr = profile.means[-1], profile.stderr[-1]
     return float(np.sqrt(max((means**2 - stderr**2).mean(), 0.0)))
 
@@ -261,12 +268,12 @@ def _extrapolated(draws: Draws, m: int) -> tuple[Floats, SizeProfile]:
 
 
 def _missed(draws: Draws, times: float) -> float:
-    """How far off, root mean square, the run's own values are foreseen from smaller sets."""
+    """The root mean square error of the run's own values, extrapolated from smaller sets."""
     m = max(4, round(draws.m / times))
     if m >= draws.m:
         return 0.0
     weights = draws.weights[:m] / draws.weights[:m].sum()
-    small = replace(draws.take(draws.k <= m), weights=weights, anchor=None)
+    small = replace(draws.take(draws.k <= m), weights=weights, control_variates=None)
     foreseen, profile = _extrapolated(small, draws.m)
     if np.isnan(profile.exponent):
         return 0.0
@@ -274,7 +281,7 @@ def _missed(draws: Draws, times: float) -> float:
 
 
 def _tail(profile: SizeProfile, m: int, larger: int, exponent: float) -> Floats:
-    """The sum of marginals of sizes above m, if from the last band on they fall like this."""
+    """The sum of marginals of sizes above m, if they fall with this exponent from the last band."""
     a, b = int(profile.smallest[-1]), int(profile.largest[-1]) + 1
     last = profile.scale * _mean_power(a, b, profile.exponent)
     beyond = (np.arange(m + 1.0, larger + 1) ** -exponent).sum()
@@ -282,9 +289,9 @@ def _tail(profile: SizeProfile, m: int, larger: int, exponent: float) -> Floats:
 
 
 def _band(draws: Draws, a: int, b: int) -> tuple[Floats, Floats, int]:
-    """Means and standard errors over the draws with a <= k < b, and how many there are.
+    """The means and standard errors over the draws with a <= k < b, and the number of these draws.
 
-    Of cross-fitted points the fewest that any of them has.
+    For cross-fitted points it is the smallest number of draws of any point.
     """
     n_points, fewest, w = draws.marginals.shape[1], len(draws), draws.weights
     means, stderr = np.full(n_points, np.nan), np.full(n_points, np.nan)
@@ -300,10 +307,10 @@ def _band(draws: Draws, a: int, b: int) -> tuple[Floats, Floats, int]:
 
 
 def _power_law(where: list[tuple[int, int]], means: Floats, stderr: Floats) -> tuple[float, Floats]:
-    """The exponent, and the scale of each point, that fit the bands' means best."""
+    """The exponent, and the scale of each point, that fit the means of the bands best."""
     from scipy.optimize import minimize_scalar
 
-    # No band is known so exactly that the others would not count.
+    # The precision is bounded, so that no band outweighs all others.
     variance = (stderr**2).mean(axis=1)
     precision = 1 / np.maximum(variance, max(1e-6 * variance.max(), np.finfo(float).tiny))
 

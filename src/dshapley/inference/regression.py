@@ -1,4 +1,8 @@
-"""What a regression sees of points, and the models that an interpolation chooses from."""
+"""The regression models that predict values, and the features of points that they use.
+
+Models are fitted to the values and, beside them, to simulated errors of the values. The predictions
+then come with the amounts by which these errors move them.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +20,9 @@ from dshapley.errors import InputError
 from dshapley.errors import nearest as nearest_name
 
 __all__ = [
-    "FAMILIES",
     "OF_A_CLASS",
     "SMALL",
+    "VALUE_MODELS",
     "Codes",
     "Features",
     "Model",
@@ -29,40 +33,47 @@ __all__ = [
     "numbers",
 ]
 
-FAMILIES = ("nearest", "ridge", "kernel_ridge", "forest")
-"""The families known by name."""
+VALUE_MODELS = ("nearest", "ridge", "kernel_ridge", "forest")
+"""The names of the models of values that can be chosen by name."""
 
 OF_A_CLASS = 20
-"""Points for a model of its own, and for an error of its own."""
+"""The least number of points of a class for a separate model and a separate error."""
 SMALL = 1e-150
-"""In place of a variance of 0."""
+"""Used in place of a variance of 0, to divide by."""
 _KERNEL_LIMIT = 4000  # a kernel ridge takes n^3 operations and n^2 memory
 _NEIGHBOURHOODS = (5, 20, 50)
 
 Codes: TypeAlias = NDArray[np.intp]
 Trained: TypeAlias = Callable[[Floats], Floats]
-"""From features to the value (column 0) and how far each simulated error moves it (the rest)."""
+"""A trained model, from features to the predicted value (column 0) and how far each simulated error
+moves it (the other columns).
+"""
 Train: TypeAlias = Callable[[Floats, Floats, Floats, int], Trained]
-"""(features, values beside simulated errors, weights, seed) -> Trained."""
+"""(features, values beside simulated errors, weights, random seed) -> Trained."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Features:
-    """What a model sees of points: x, the label, and how this agrees with its surroundings."""
+    """The features of a point: x, its label, and how the label agrees with those of its neighbours.
+
+    Calling it gives the features of any points. It is made by `Features.of` from the fitted points.
+    """
 
     columns: list[str]
     classes: Array | None
-    """The labels; None where they are numbers, or where there are none."""
+    """The classes; None if labels are numbers or if there are none."""
     X: Floats
+    """x of the fitted points, standardised."""
     y: Array | None
-    """Of the fitted points, standardised, and their labels as codes or numbers."""
+    """The labels of the fitted points, as class codes or as numbers."""
     rows: Mapping[bytes, int]
-    """Which fitted point has a row: no point is its own neighbour."""
+    """The position of each fitted point by its row, so that it is not its own neighbour."""
     centre: Floats
     scale: Floats
 
     @classmethod
     def of(cls, Z: Points) -> Features:
+        """The features that are standardised over these points."""
         X, y, classes = numbers(Z), Z.y, None
         if y is not None and are_classes(y):
             classes, y = np.unique(y, return_inverse=True)
@@ -74,7 +85,7 @@ class Features:
         )
         if y is None:
             return some
-        # Each of these columns as heavy as a quarter of x, so that neither drowns in a distance.
+        # Each label column counts about a quarter of x in a distance, so neither hides the other.
         labels = some._labels(X, y)
         spread = _spread(labels)
         spread[: some.n_label] = 1.0 if classes is not None else spread[0]
@@ -84,18 +95,18 @@ class Features:
 
     @property
     def n_label(self) -> int:
-        """How many columns say what the label is; those after x."""
+        """The number of columns that encode the label; they follow those of x."""
         return 1 if self.classes is None else len(self.classes)
 
     def __call__(self, Z: Points) -> tuple[Floats, Codes]:
-        """The features of points, and their classes (0 where there are none)."""
+        """The features of points, and the codes of their classes (0 if there are none)."""
         if Z.columns != self.columns:
             raise InputError(
-                f"points: {len(Z.columns)} columns, {Z.columns[:3]}..., but the fitted points have "
-                f"{len(self.columns)}, {self.columns[:3]}...: give the same in the same order"
+                f"points: {len(Z.columns)} columns, {Z.columns[:3]}..., but the measured points "
+                f"have {len(self.columns)}, {self.columns[:3]}...: give the same in the same order"
             )
         if (Z.y is None) != (self.y is None):
-            raise InputError("points: give labels if the fitted points have them, and only then")
+            raise InputError("points: give labels if and only if the fitted points have them")
         d = len(self.columns)
         X = (numbers(Z) - self.centre[:d]) / self.scale[:d]
         codes = np.zeros(len(Z), dtype=np.intp)
@@ -107,6 +118,7 @@ class Features:
         return np.c_[X, (labels - self.centre[d:]) / self.scale[d:]], codes
 
     def _labels(self, X: Floats, y: Array) -> Floats:
+        """The label columns, then the agreement with the neighbours for each neighbourhood size."""
         from sklearn.neighbors import NearestNeighbors
 
         assert self.y is not None
@@ -126,11 +138,11 @@ class Features:
 
 
 def numbers(Z: Points) -> Floats:
-    """X as floats; an error for people where a regression could not use it."""
+    """X as floats; an error if a regression cannot use it."""
     try:
         X = np.asarray(Z.X, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError(f"points: X holds more than numbers ({error}): encode it") from None
+        raise InputError(f"points: X is not numeric ({error}): encode it") from None
     gaps = np.flatnonzero(~np.isfinite(X).all(axis=0))
     if len(gaps):
         raise InputError(f"points: column {Z.columns[gaps[0]]} has NaN or infinity: fill it in")
@@ -142,26 +154,26 @@ def _codes(y: Array, classes: Array) -> Codes:
     for label in y.tolist():
         if label not in place:
             raise InputError(
-                f"points: no fitted point has the label {label!r}, so that nothing says what such "
-                "points are worth: measure some"
+                f"points: no measured point has the label {label!r}, so the values of such points "
+                "cannot be predicted: measure some"
             )
     return np.array([place[label] for label in y.tolist()], dtype=np.intp)
 
 
 def _spread(X: Floats) -> Floats:
-    """The standard deviation of each column, 1 for a constant one."""
+    """The standard deviation of each column; 1 for a constant column."""
     spread = X.std(axis=0)
     return np.where(spread > 1e-9 * np.abs(X).max(axis=0, initial=0), spread, 1.0)
 
 
 def _keys(X: Floats, y: Array | None) -> list[bytes]:
-    """The bits of each row; those of 0 and -0 are the same."""
+    """The bytes of each row. Adding 0.0 makes 0 and -0 equal."""
     return [row.tobytes() for row in (X if y is None else np.c_[X, y]) + 0.0]
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A trained model, or one for each class."""
+    """A trained model for all points, or one for each class."""
 
     parts: tuple[Trained, ...]
 
@@ -190,7 +202,7 @@ def held_out(
     fold: Codes,
     seed: int,
 ) -> Floats:
-    """Predictions of all points, and their movements, by models fitted to the other folds."""
+    """For each point, the prediction and its movements from the model fitted to the other folds."""
     parts = []
     for i in (fold == f for f in range(fold.max() + 1)):
         h = Model.of(candidate, F[~i], codes[~i], Y[~i], w[~i], seed)
@@ -199,16 +211,16 @@ def held_out(
 
 
 def _put_back(rows: Floats, groups: Codes) -> Floats:
-    """Rows that come group by group, in the order of the points."""
+    """Rows that are sorted by group, put back in the order of the points."""
     out = np.empty_like(rows)
     out[np.argsort(groups, kind="stable")] = rows
     return out
 
 
 def folds_of(codes: Codes, folds: int, seed: int) -> Codes:
-    """The fold of each point: at random, but each class in all of them."""
+    """The fold of each point, at random, with each class spread over all folds."""
     if folds < 2:
-        raise InputError(f"folds = {folds}: cross-validation needs two or more")
+        raise InputError(f"folds = {folds}: cross-validation needs at least two")
     order = np.random.default_rng(seed).permutation(len(codes))
     order = order[np.argsort(codes[order], kind="stable")]
     fold = np.empty(len(codes), dtype=np.intp)
@@ -217,11 +229,11 @@ def folds_of(codes: Codes, folds: int, seed: int) -> Codes:
 
 
 def candidates(model: Any, features: Features, codes: Codes) -> dict[str, tuple[Train, bool]]:
-    """By name: how to train, and whether each class by itself."""
+    """The models to choose from, by name: how to train, and whether each class has its own."""
     n, counts = len(codes), np.bincount(codes)
     blind = features.X.shape[1] + features.n_label
     known: dict[str, Train] = dict(
-        zip(FAMILIES, (nearest, _ridge, partial(_kernel_ridge, blind), _forest), strict=True)
+        zip(VALUE_MODELS, (nearest, _ridge, partial(_kernel_ridge, blind), _forest), strict=True)
     )
     if n > _KERNEL_LIMIT:
         del known["kernel_ridge"]
@@ -236,14 +248,14 @@ def candidates(model: Any, features: Features, codes: Codes) -> dict[str, tuple[
         known = {type(model).__name__: partial(_refitted, model)}
     found = {name: (train, False) for name, train in known.items()}
     if len(counts) > 1 and counts.min() >= OF_A_CLASS:
-        # Trees split by class themselves, where that is of use.
+        # Trees split by class on their own where it helps.
         per_class = {name: train for name, train in known.items() if train is not _forest}
         found |= {f"{name}, per class": (train, True) for name, train in per_class.items()}
     return found
 
 
 def nearest(F: Floats, Y: Floats, w: Floats, seed: int) -> Trained:
-    """The weighted mean of the k nearest; k by leaving one out."""
+    """The weighted mean of the k nearest points, with k chosen by leave-one-out."""
     from sklearn.neighbors import NearestNeighbors
 
     index = NearestNeighbors(n_neighbors=min(20, len(F) - 1)).fit(F)
@@ -259,7 +271,7 @@ def _mean_of_near(index: Any, Y: Floats, w: Floats, F: Floats) -> Floats:
 
 
 def _ridge(F: Floats, Y: Floats, w: Floats, seed: int) -> Trained:
-    """The penalty by leaving one out."""
+    """Ridge regression with the penalty chosen by leave-one-out."""
     from sklearn.linear_model import Ridge, RidgeCV
 
     penalty = RidgeCV(np.logspace(-1, 5, 13)).fit(F, Y[:, 0], sample_weight=w).alpha_
@@ -268,9 +280,10 @@ def _ridge(F: Floats, Y: Floats, w: Floats, seed: int) -> Trained:
 
 
 def _kernel_ridge(blind: int, F: Floats, Y: Floats, w: Floats, seed: int) -> Trained:
-    """Width and penalty, and whether to look at surroundings, by leaving one out.
+    """Kernel ridge regression. Leave-one-out chooses the width, the penalty, and the columns: those
+    before `blind`, or also the agreement with the neighbours.
 
-    On some points only: their best choice does not depend on how many they are.
+    The choice is made on at most 300 points, because it hardly depends on the number of points.
     """
     from sklearn.kernel_ridge import KernelRidge
     from sklearn.metrics import pairwise_distances
@@ -297,7 +310,7 @@ def _shifted(model: Any, mean: Floats, d: int, F: Floats) -> Floats:
 
 
 def _forest(F: Floats, Y: Floats, w: Floats, seed: int) -> Trained:
-    """Trees grown for the values; an error moves them by its means over the leaves."""
+    """Extremely randomised trees, grown for the values; the leaf means carry the errors."""
     from sklearn.ensemble import ExtraTreesRegressor
 
     trees = ExtraTreesRegressor(100, min_samples_leaf=3, max_features=1 / 3, random_state=seed)
@@ -307,7 +320,7 @@ def _forest(F: Floats, Y: Floats, w: Floats, seed: int) -> Trained:
 
 
 def _leaves(trees: Any, F: Floats) -> Any:
-    """A sparse table of points by nodes of all trees: 1 for the leaf that the point is in."""
+    """A sparse matrix of points by the nodes of all trees: 1 at the leaf of the point."""
     from scipy.sparse import csr_array
 
     sizes = [tree.tree_.node_count for tree in trees.estimators_]
@@ -321,7 +334,7 @@ def _mean_of_leaves(trees: Any, means: Floats, F: Floats) -> Floats:
 
 
 def _refitted(model: Any, F: Floats, Y: Floats, w: Floats, seed: int) -> Trained:
-    """Any regressor, trained on the values, and on the values with each error added."""
+    """Any regressor, trained on the values and again on the values plus each error."""
     from sklearn.base import clone
     from sklearn.utils.validation import has_fit_parameter
 

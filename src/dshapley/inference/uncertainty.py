@@ -1,4 +1,4 @@
-"""Intervals for values and ranks, from values and the influence of each draw on them."""
+"""Confidence intervals for values and ranks, from values and the influence of each draw on them."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ __all__ = [
 
 _SIMULATIONS = 2000
 _FEW = 3
-"""So few influences about one mean say nothing of their fourth moment."""
+"""With at most so many influences about one mean, their fourth moment cannot be estimated."""
 _TIGHTEST = 1000
 """The number of draws at which a confidence sequence is narrowest."""
 _ROUNDING = 1e-18
-"""A variance between values, over their mean square, that sums in other orders can bring about."""
+"""The relative variance between equal values that rounding errors of sums can cause."""
 _FARTHEST = 8.0
-"""A normal quantile whose tail probability a float still tells from 0."""
+"""The largest normal quantile whose tail probability a float distinguishes from 0."""
 
 
 def check_confidence(confidence: float) -> None:
-    """An error for people where this is no confidence."""
+    """Raise an error if this is not a confidence between 0 and 1."""
     if not isinstance(confidence, int | float | np.number) or not 0 < confidence < 1:
         raise InputError("a confidence lies between 0 and 1, such as 0.95")
 
@@ -46,8 +46,9 @@ def check_confidence(confidence: float) -> None:
 class Freedom:
     """The degrees of freedom of standard errors, from squared influences (Welch, Satterthwaite).
 
-    A variance V that is itself known with the variance W has 2 V^2 / W of them, less two for W
-    being an estimate too. Pooled over the points, whose errors are of the same kind.
+    If a variance V is estimated with the variance W, it has 2 V^2 / W degrees of freedom. Two are
+    subtracted because W is an estimate too. The result is pooled over the points, whose errors are
+    alike.
 
     >>> rng = np.random.default_rng(0)
     >>> normal = rng.normal(size=(50, 400))
@@ -62,18 +63,20 @@ class Freedom:
         self._most = 1.0
 
     def add(self, squares: Floats, groups: NDArray[np.intp]) -> None:
-        """Count these points: a column of squared influences each.
+        """Add these points: one column of squared influences for each.
 
-        `groups` says which influences are about the same mean; below 0 are those that are none.
+        `groups` says which influences are deviations from the same mean. Influences with a group
+        below 0 are ignored.
         """
         order = np.argsort(groups, kind="stable")
         order = order[np.searchsorted(groups[order], 0) :]
         _, starts, counts = np.unique(groups[order], return_index=True, return_counts=True)
-        self._most = max(self._most, float((counts - 1).sum()))  # of normal influences
+        # Normal influences have these degrees of freedom.
+        self._most = max(self._most, float((counts - 1).sum()))
         ordered, sizes = squares[order], counts[:, np.newaxis]
         within = np.add.reduceat(ordered, starts, axis=0)
         fourth = np.add.reduceat(ordered**2, starts, axis=0)
-        # Few are taken for normal; of many the fourth powers tell, whatever they are.
+        # Few influences are assumed to be normal; for many, the fourth moment is estimated.
         normal = 2 * within**2 / (sizes + 1)
         tails = (fourth - within**2 / sizes) * sizes / np.maximum(sizes - 1, 1)
         uncertain = np.where(sizes <= _FEW, normal, tails).sum(axis=0)
@@ -84,7 +87,7 @@ class Freedom:
 
     @property
     def found(self) -> float:
-        """Of all points counted; infinite where no error was seen at all."""
+        """The degrees of freedom of all points added; infinite if no errors were added."""
         if self._n == 0:
             return math.inf
         mean = self._sum / self._n
@@ -92,11 +95,11 @@ class Freedom:
 
 
 class BetweenFolds:
-    """How much cross-fitted values differ between folds, pooled over the points.
+    """The variance of cross-fitted values between folds, pooled over the points.
 
-    A point by itself has too few folds to tell. Points are moved together by the test rows of a
-    fold, so that the variance has degrees of freedom as of a few independent points: as many
-    as make the folds' movements as unlike each other as they are.
+    A single point has too few folds for an estimate. The test rows of a fold move many points
+    together, so the pooled variance has as many degrees of freedom as a few independent points
+    would give. Their number follows from how different the movements of the folds are.
 
     >>> rng = np.random.default_rng(0)
     >>> folds = BetweenFolds(rng.normal(size=(5, 1000)))
@@ -105,7 +108,7 @@ class BetweenFolds:
     """
 
     def __init__(self, by_fold: Floats) -> None:
-        """From what each fold (row) moves each value by."""
+        """`by_fold` is the amount by which each fold (row) moves each value (column)."""
         self._products = by_fold @ by_fold.T
         self._n = by_fold.shape[1]
 
@@ -116,31 +119,32 @@ class BetweenFolds:
 
     @property
     def direction(self) -> Floats:
-        """In what proportions the folds move the points together: of length 1."""
+        """The unit vector of the proportions in which the folds move the points together."""
         return np.asarray(np.linalg.eigh(self._products)[1][:, -1])
 
     @property
     def freedom(self) -> float:
-        """Its degrees of freedom."""
+        """The degrees of freedom of the variance."""
         q = len(self._products) - 1
         total = float(np.trace(self._products))
         if q < 1 or total <= 0:
             return math.inf
-        # Of q rows of p independent normals, this is (q p + 2) / (q + p + 1) on average.
+        # For q rows of p independent normals, `even` is (q p + 2) / (q + p + 1) on average; this
+        # is solved for p.
         even = total**2 / float((self._products**2).sum())
         p = (even * (q + 1) - 2) / max(q - even, 1e-3)
         return q * max(p, 1.0)
 
 
 def student_quantile(p: float, freedom: float) -> float:
-    """Student's t."""
+    """The p quantile of Student's t distribution."""
     from scipy.special import stdtrit
 
     return float(stdtrit(freedom, p))
 
 
 def variance_limit(freedom: float, confidence: float = 0.95) -> float:
-    """By what factor a variance with these degrees of freedom is at most too small.
+    """The upper confidence limit of a variance, as a multiple of its estimate.
 
     >>> round(variance_limit(10.0), 2), variance_limit(math.inf)
     (2.54, 1.0)
@@ -153,7 +157,7 @@ def variance_limit(freedom: float, confidence: float = 0.95) -> float:
 
 
 def bonferroni_quantile(confidence: float, n: int, freedom: float) -> float:
-    """Two-sided, for n intervals at once, whatever their errors have in common.
+    """The quantile for n simultaneous two-sided intervals, however their errors are correlated.
 
     >>> [round(bonferroni_quantile(0.95, n, 10**6), 2) for n in (1, 100)]
     [1.96, 3.48]
@@ -166,12 +170,12 @@ def anytime_quantile(
 ) -> float:
     """How many standard errors an interval needs to hold at every number of draws at once.
 
-    Robbins' normal mixture, sqrt(2 (1 + 1/c) log(sqrt(c + 1) / alpha)) with c = n rho^2: an
+    This is Robbins' normal mixture, sqrt(2 (1 + 1/c) log(sqrt(c + 1) / alpha)) with c = n rho^2: an
     asymptotic confidence sequence (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas, Annals of
-    Statistics 2024, theorem 2.2; 2.5 for variances that change).
-    alpha = (1 - confidence) / n_points, for all points at once. rho makes it narrowest at 1,000
-    draws; it hardly widens for ten times as many or as few. Where the standard error itself is
-    rough, having few degrees of `freedom`, the quantile is widened as Student's t is.
+    Statistics 2024, theorem 2.2, and 2.5 for variances that change). For all points at once,
+    alpha = (1 - confidence) / n_points. rho makes the sequence narrowest at 1,000 draws; it is
+    little wider for ten times as many or as few. If the standard error has few degrees of
+    `freedom`, the quantile is widened as Student's t is.
 
     >>> round(anytime_quantile(1000, 0.95), 2), round(anytime_quantile(100, 0.95), 2)
     (3.04, 3.86)
@@ -186,10 +190,10 @@ def anytime_quantile(
 def simultaneous_quantile(
     influences: Iterable[Floats], confidence: float, *, freedom: float, seed: int = 0
 ) -> float:
-    """How many standard errors the largest error of all values is below, with this confidence.
+    """How many standard errors the largest error of all values stays below, with this confidence.
 
-    The Gaussian multiplier bootstrap, widened for few draws as Student's t is against the normal.
-    `influences` are blocks of (draws, points).
+    This is the Gaussian multiplier bootstrap, widened for few draws as Student's t is relative to
+    the normal distribution. `influences` are blocks of shape (draws, points).
     """
     rng = np.random.default_rng(seed)
     worst = np.zeros(_SIMULATIONS)
@@ -205,7 +209,7 @@ def simultaneous_quantile(
 
 
 def _widened(quantile: float, freedom: float) -> float:
-    """A normal quantile, as far as Student's t is beyond it: of the same probability."""
+    """The quantile of Student's t with the same tail probability as this normal quantile."""
     from scipy.special import ndtr, stdtrit
 
     if not math.isfinite(freedom) or quantile <= 0:
@@ -215,7 +219,7 @@ def _widened(quantile: float, freedom: float) -> float:
 
 
 def stderr_of_differences(influences: Iterable[tuple[NDArray[np.intp], Floats]], n: int) -> Floats:
-    """The standard error of each of n values' difference from the mean of all."""
+    """The standard error of the difference of each of n values from their mean."""
     blocks = list(influences)
     common = np.sum([block.sum(axis=1) for _, block in blocks], axis=0)[:, np.newaxis] / n
     found = np.empty(n)
@@ -227,7 +231,9 @@ def stderr_of_differences(influences: Iterable[tuple[NDArray[np.intp], Floats]],
 def rank_bounds(
     values: Floats, influence: Floats, quantile: float
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The least and the largest rank of each value, if differences beyond the quantile are real.
+    """The smallest and largest possible rank of each value.
+
+    Two values are taken to differ if their difference exceeds `quantile` times its standard error.
 
     >>> rank_bounds(np.array([3.0, 1.0, 1.1]), np.full((1, 3), [0.1, 0.2, 0.3]), 2.0)
     (array([1, 2, 2]), array([1, 3, 3]))
@@ -248,7 +254,7 @@ def rank_bounds(
 
 
 def spread_of(values: Floats) -> float:
-    """The variance of values between points; 0 where they differ by rounding alone.
+    """The variance of values between points; 0 if they differ by rounding errors only.
 
     >>> spread_of(np.array([0.1 + 0.2, 0.3])), spread_of(np.array([1.0, 3.0]))
     (0.0, 1.0)
@@ -258,13 +264,17 @@ def spread_of(values: Floats) -> float:
 
 
 def top_probability(values: Floats, stderr: Floats, share: float, *, seed: int = 0) -> Floats:
-    """The probability of each value to be among the largest share, given estimates with errors."""
+    """The probability that each value is among the largest `share` of the values.
+
+    This is empirical Bayes: true values are taken to be normal, with the variance of the estimates
+    minus that of their errors.
+    """
     n = len(values)
     n_top = max(1, round(share * n))
-    if not np.isfinite(stderr).all():  # a single draw says nothing
+    if not np.isfinite(stderr).all():  # the errors are unknown, for example after one draw
         return np.full(n, np.nan)
     spread = max(spread_of(values) * n / max(n - 1, 1) - float((stderr**2).mean()), 0.0)
-    if spread == 0:  # nothing tells the points apart
+    if spread == 0:  # the points cannot be distinguished
         return np.full(n, n_top / n)
     mean = values.mean()
     kept = spread / (spread + stderr**2)

@@ -1,8 +1,8 @@
-"""Learners: trained on S, and on S with each z of Z added, what do you predict?
+"""Learners: score the model trained on S, and the models trained on S + z for each z of Z.
 
-`learner(estimator)` picks by the estimator's type: a family that needs no retraining (one file
-each), or refitting, which serves every estimator that no family knows. Register one of your own
-with `@dshapley.learner.register(YourEstimator)`.
+`learner(estimator)` chooses by the estimator's type: a family that needs no retraining (one module
+each), or `Refit`, which retrains any other estimator. Register a learner of your own with
+`@dshapley.learner.register(YourEstimator)`.
 """
 
 from dshapley.learners.fast import Fast

@@ -1,4 +1,4 @@
-"""Models by name, for people who do not write Python."""
+"""Models by name, for the command line."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ MODELS: dict[str, dict[Task, tuple[str, dict[str, Any]]]] = {
         "regression": ("ensemble:GradientBoostingRegressor", {}),
     },
 }
-"""name -> task -> (where in scikit-learn, parameters that are not its defaults)."""
+"""name -> task -> (class in scikit-learn, parameters that differ from scikit-learn's defaults)."""
 
 _DEFAULT: dict[Task, str] = {"classification": "logistic", "regression": "ridge"}
 
 
 def model_from_name(name: str, task: Task) -> Any:
-    """The estimator called `name` for the task: a known name, "auto", or "module:factory".
+    """The estimator for the task: a known name, "auto", or "module:factory".
 
     >>> model_from_name("forest", "regression")
     RandomForestRegressor()
@@ -61,24 +61,25 @@ def model_from_name(name: str, task: Task) -> Any:
     name = _DEFAULT[task] if name == "auto" else name
     if name not in MODELS:
         raise InputError(
-            f"unknown model {name!r}: {nearest(name, MODELS)} Or give module:factory for your own"
+            f"unknown model {name!r}: {nearest(name, MODELS)} "
+            "For a model of your own, give module:factory"
         )
     if task not in MODELS[name]:
-        raise InputError(f"model {name!r} does no {task}: try {_DEFAULT[task]!r}")
+        raise InputError(f"model {name!r} does not support {task}: try {_DEFAULT[task]!r}")
     where, parameters = MODELS[name][task]
     module, kind = where.split(":")
     return getattr(importlib.import_module(f"sklearn.{module}"), kind)(**parameters)
 
 
 def _imported(name: str) -> Any:
-    """What `module:factory` makes; modules beside the user's table are found too."""
+    """The result of `module:factory`; the module may be in the current folder."""
     module_name, _, attribute = name.partition(":")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
         module = importlib.import_module(module_name)
-    except (Exception, SystemExit) as error:  # whatever a stranger's module may raise
+    except (Exception, SystemExit) as error:  # a user's module may raise anything
         raise InputError(
             f"--model {name}: module {module_name!r} cannot be imported: "
             f"{type(error).__name__}: {error}"
@@ -89,6 +90,6 @@ def _imported(name: str) -> Any:
     if isinstance(made, type) or not hasattr(made, "fit"):
         try:
             made = made()
-        except (Exception, SystemExit) as error:  # whatever a stranger's code may raise
+        except (Exception, SystemExit) as error:  # a user's factory may raise anything
             raise InputError(f"--model {name} failed: {type(error).__name__}: {error}") from error
     return made

@@ -1,4 +1,4 @@
-"""Tables that outlive a draw: what depends on the test set, the database or Z alone."""
+"""Keep tables between draws: those that depend only on the test set, the database or Z."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ __all__ = ["Kept", "kept"]
 
 
 class Kept:
-    """Tables that outlive a draw, by name: the ones used last, up to so many bytes in all.
+    """A cache of tables by name, which discards the least recently used beyond a limit of bytes.
 
-    One for each process, and safe for its threads. Names are made of `Points.key`, which says
-    what is in the points, so that a worker that gets them anew for each draw finds its tables.
+    There is one for each process, and threads may share it. Names contain `Points.key`, which
+    identifies the contents of the points, so that a worker finds its tables although it gets new
+    Points objects with each draw.
     """
 
     def __init__(self, most: int) -> None:
@@ -25,12 +26,13 @@ class Kept:
     def get(
         self, name: Hashable, make: Callable[[], tuple[Array, ...]], *, anew: bool = False
     ) -> tuple[Array, ...]:
-        """The table of this name, made if it is not there, or if it is to be made `anew`."""
+        """The table of this name. `make` computes it if it is missing, or if `anew` is true."""
         with self.lock:
             tables = self._tables.pop(name, None)
             if tables is None or anew:
                 tables = make()
-            self._tables[name] = tables  # the last is the latest
+            # dicts keep insertion order, so the last table is the one used last
+            self._tables[name] = tables
             while len(self._tables) > 1 and self._bytes() > self._most:
                 del self._tables[next(iter(self._tables))]
             return tables
@@ -40,4 +42,4 @@ class Kept:
 
 
 kept = Kept(384 << 20)
-"""The tables of this process."""
+"""The cache of this process."""

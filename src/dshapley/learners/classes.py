@@ -1,4 +1,4 @@
-"""What S, and S + z, know of their classes: counts, priors, means."""
+"""Statistics of the classes of S, and of S + z: counts, priors, means."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ __all__ = ["Classes", "times"]
 
 
 def times(x: Floats, A: Floats) -> Floats:
-    """(r, c, q) x @ A for (r, c, p) x, as one product and not r small ones."""
+    """The product x @ A for x (r, c, p), as one matrix product instead of r small ones."""
     r, c, p = x.shape
     return (x.reshape(r * c, p) @ A).reshape(r, c, A.shape[1])
 
 
 @dataclass(frozen=True, eq=False)
 class Classes:
-    """The classes of S, of which it may lack one, and the prior that was given for them."""
+    """The classes of S and the priors that the user gave. S may lack at most one of the classes."""
 
     S: Sample
     n_classes: int
     prior: Floats | None = None
-    """(c,) where it is given; None where it is the share of rows."""
+    """(c,) the priors given by the user; None if the priors are the class frequencies."""
 
     @cached_property
     def n(self) -> Floats:
-        """(c,) rows of each class."""
+        """(c,) the number of rows of each class."""
         return np.bincount(self.S.y, minlength=self.n_classes).astype(np.float64)
 
     def sums(self, X: Floats) -> Floats:
-        """(c, d) of the rows of X, one for each row of S."""
+        """(c, d) the sum over each class of the rows of X, which has one row for each row of S."""
         return np.stack([X[self.S.y == c].sum(axis=0) for c in range(self.n_classes)])
 
     @cached_property
@@ -45,22 +45,22 @@ class Classes:
 
     @cached_property
     def means(self) -> Floats:
-        """(c, d) zeros for a class that S lacks."""
+        """(c, d) the mean of each class; zeros for a class that S lacks."""
         means: Floats = self._sums / np.maximum(self.n, 1.0)[:, None]
         return means
 
     @cached_property
     def within(self) -> Floats:
-        """The rows of S, each from the mean of its class."""
+        """The rows of S minus the means of their classes."""
         return self.S.X - self.means[self.S.y]
 
     def priors(self) -> Floats:
-        """(1, c) of S."""
+        """(1, c) the priors of the classes for S."""
         shares = self.n / self.n.sum() if self.prior is None else self.prior
         return shares[np.newaxis]
 
     def priors_with_each(self, y: Array) -> Floats:
-        """(r, c) with a row of class y_z added."""
+        """(r, c) the priors after one row of class y[z] is added to S, for each z."""
         if self.prior is not None:
             return np.tile(self.prior, (len(y), 1))
         n = np.tile(self.n, (len(y), 1))
@@ -68,31 +68,35 @@ class Classes:
         return n / (self.n.sum() + 1.0)
 
     def means_with_each(self, means: Floats, v: Floats, y: Array) -> Floats:
-        """(r, c, p) the means, in any coordinates, with a row v away from that of its class y."""
+        """(r, c, p) the class means after one row is added, in any linear coordinates.
+
+        The row is the mean of its class y plus v.
+        """
         moved = np.broadcast_to(means, (len(y), *means.shape)).copy()
         moved[np.arange(len(y)), y] += v / (self.n[y] + 1.0)[:, None]
         return moved
 
     def unmoved(self, X: Floats, y: Array) -> Array:
-        """(r, d) where z is what all rows of its class are, to the last bit of their mean.
+        """(r, d) whether each feature of z equals that of all rows of its class, in floating point.
 
-        There scikit-learn's variances are zero and not what rounding left of them.
+        The check includes that adding z leaves the computed mean the same. Only then are
+        scikit-learn's variances exactly zero, and not a remainder of rounding.
         """
         same = (self.means[y] == X) | (self.n[y] == 0.0)[:, None]
         return same & ((self._sums[y] + X) / (self.n[y] + 1.0)[:, None] == X)
 
 
 def check_class_weight(class_weight: Any) -> None:
-    """Refuse weights that leave rows out."""
+    """Raise an UnsupportedError for a class weight that is not positive."""
     if isinstance(class_weight, dict) and min(class_weight.values(), default=1.0) <= 0.0:
-        raise UnsupportedError("class_weight without weight leaves rows out")
+        raise UnsupportedError("a class_weight that is not positive has no fast path")
 
 
 def class_weights(class_weight: Any, counts: Array, labels: Array) -> Floats:
-    """The weight of each class by scikit-learn's rule, for a set with these counts.
+    """The weight of each class, by scikit-learn's rule, for a set with these counts.
 
-    With class weights by name, a set that lacks one of the names and has a class without one is an
-    error to scikit-learn.
+    Like scikit-learn, raise an error if a dict of weights names a class that the set lacks while
+    the set has a class that the dict does not name.
     """
     if class_weight is None:
         return np.ones(len(counts))
@@ -100,12 +104,12 @@ def class_weights(class_weight: Any, counts: Array, labels: Array) -> Floats:
         return np.asarray(counts.sum() / (len(counts) * np.maximum(counts, 1)))
     weighted = [label for label in labels.tolist() if label in class_weight]
     if len(weighted) < min(len(labels), len(class_weight)):
-        raise FitError("class_weight names classes that a set lacks, and not all that it has")
+        raise FitError("class_weight names classes that a set lacks and omits classes that it has")
     return np.array([float(class_weight.get(label, 1.0)) for label in labels.tolist()])
 
 
 def given_priors(estimator: Any, asked: Asked) -> tuple[bool, Floats | None]:
-    """Whether the parameters fit the classes, and the priors, if they are given."""
+    """Whether the parameters are valid for these classes, and the priors, if the user gave them."""
     c, d = asked.n_classes, asked.X.shape[1]
     fits = estimator.n_components is None or estimator.n_components <= min(c - 1, d)
     if estimator.priors is None:

@@ -1,8 +1,9 @@
-"""From decision values to what was asked, and to refitting where rounding would decide.
+"""Turn decision values into the outputs asked for, and refit models that rounding could change.
 
-A label is settled where the best class leads by more than rounding can make up; an order of scores
-where no two rows that should be apart are that close. All other models are refitted: exact ties are
-common in discrete data, and then the last bit of scikit-learn's own sums has the say.
+A label is certain if its class leads by more than the rounding error. An order of scores is certain
+if no two rows of different classes are closer than the rounding error. All other models are
+refitted: exact ties are common in discrete data, and there the last bit of scikit-learn's own sums
+decides.
 """
 
 from __future__ import annotations
@@ -29,26 +30,27 @@ Bools = NDArray[np.bool_]
 _EPSILON = float(np.finfo(np.float64).eps)
 
 _LABELS, _VALUES = 4_000_000, 1_000_000
-"""Numbers of a block: coefficients of models that are asked for labels; decision values."""
+"""The most numbers in a block: coefficients if labels are asked for, decision values otherwise."""
 
 _FAR = 40.0
-"""A class that leads by this has probability 1, exactly, in double precision."""
+"""A class that leads by this much has a probability of exactly 1 in double precision."""
 
 _SLACK = 2e-10
-"""By how much rounding may change a mean of probabilities."""
+"""The largest error of a mean of probabilities that is accepted without a refit."""
 
 _NOTHING = 1e-7
-"""A step of this share of another is counted with the rounding error."""
+"""Changes of at most this share of the largest change are counted as rounding error."""
 
 _HUGE = 1e25
-"""Coefficients beyond it are those of variances that are zero but for rounding."""
+"""Larger coefficients come from variances that are zero except for rounding."""
 
 
 @dataclass(frozen=True, eq=False)
 class Coefficients:
-    """Of r models: W (r, c, p), and the error of each: W may be off by error * |W|.
+    """The coefficients W (r, c, p) of r models, each accurate to error * |W|.
 
-    For two classes W may be (r, 1, p): the second less the first. An infinite error: not known.
+    For two classes W may be (r, 1, p): the second class minus the first. An infinite error means
+    that the coefficients are unknown.
     """
 
     W: Floats
@@ -56,7 +58,7 @@ class Coefficients:
 
 
 class Models(Protocol):
-    """Models whose decision value for class c is T[j] @ W[c] at test row j."""
+    """Models whose decision value for class c at test row j is T[j] @ W[c]."""
 
     @property
     def T(self) -> Floats:
@@ -64,22 +66,22 @@ class Models(Protocol):
         ...
 
     def alone(self) -> Coefficients:
-        """The one model trained on S, which has every class."""
+        """The model trained on S, which has every class."""
         ...
 
     def with_each(self, X: Floats, y: Array) -> Coefficients:
-        """The models trained on S + z, for the z of these rows."""
+        """The models trained on S + z for the rows X with the classes y."""
         ...
 
 
 def rounding(n: int) -> float:
-    """The relative error of a sum of n numbers, with a margin."""
+    """A bound on the relative error of a sum of n numbers, with a margin."""
     return 16.0 * _EPSILON * float(np.sqrt(n))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Case:
-    """One call of a family: S, Z, what is asked, and the estimator to refit where need be."""
+    """One call of a family: S, Z, the question, and the estimator for refits."""
 
     estimator: Any
     S: Sample
@@ -93,12 +95,12 @@ class Case:
 
     @cached_property
     def decides(self) -> bool:
-        """Whether scores are decision values, as they are for refitted models."""
+        """Whether scores are decision values; they are the same kind of score in a refit."""
         return self.asked.n_classes == 2 and hasattr(self.estimator, "decision_function")
 
     @cached_property
     def pairs(self) -> list[tuple[int, Bools]]:
-        """The columns of scores that are compared, and for each which test rows have its class."""
+        """The score columns that a metric compares, each with a mask of the rows of its class."""
         assert self.S.points.y is not None
         assert self.Z.points.y is not None
         query = self.asked.query
@@ -108,13 +110,16 @@ class Case:
         return [(c, query.y == classes[c]) for c in columns]
 
     def blocks(self, cost: int, most: int) -> Iterator[tuple[int, int]]:
-        """Ranges of models, `cost` numbers each: 0 is S if it is trainable, then Z."""
+        """Ranges (start, stop) of models, `cost` numbers each and at most about `most` in all.
+
+        Model 0 is that of S if S is trainable; the models of S + z follow.
+        """
         n = len(self.Z) + self.trainable
         size = int(np.clip(most // cost, 1, 512))
         return ((start, min(start + size, n)) for start in range(0, n, size))
 
     def settled(self, start: int, outputs: Array, sure: Bools) -> Iterator[Array | Scored]:
-        """The outputs of models start, start + 1, ..., those that are not sure refitted."""
+        """The outputs of models start, start + 1, ..., or the scores of refits if not sure."""
         done = 0
         for i in np.flatnonzero(~sure).tolist():
             if done < i:
@@ -125,14 +130,14 @@ class Case:
             yield outputs[done:]
 
     def refitted(self, i: int) -> float:
-        """The score of model i, by scikit-learn."""
+        """The score of model i, trained by scikit-learn."""
         T = self._S
         if i >= self.trainable:
             T = T + double(self.Z.points.take([i - self.trainable]))
         return float(Refit(self.estimator).scores(T, T.take(slice(0)), self._query, 0)[0])
 
     def all_refitted(self) -> Iterator[Scored]:
-        """Every model by scikit-learn: for parameters that do not fit these classes."""
+        """The scores of all models by scikit-learn, for parameters invalid for these classes."""
         for i in range(len(self.Z) + self.trainable):
             yield Scored(np.array([self.refitted(i)]))
 
@@ -145,9 +150,9 @@ class Case:
         return replace(self.asked.query, test=double(self.asked.query.test))
 
     def outputs(self, values: Floats, noise: Floats) -> tuple[Array, Bools]:
-        """What is asked, from decision values (r, c, n) that `noise` (r, n) may change.
+        """The outputs asked for, and which models are certain of theirs.
 
-        And which models are sure of it.
+        `noise` (r, n) bounds the rounding error of the decision values (r, c, n).
         """
         kind = self.asked.kind
         if kind == "label":
@@ -162,19 +167,22 @@ class Case:
         if kind == "probability":
             open_ = logs.max(axis=1) < -np.exp(-20.0)
             return probabilities, (noise * open_).mean(axis=1) <= _SLACK
-        # An exponent is as good as the decision values that it is a difference of.
+        # A log probability is a difference of decision values, so it has their rounding error.
         noise = noise + 4.0 * _EPSILON * np.abs(values).max(axis=1)
         certain = -np.expm1(logs.max(axis=1)) < np.exp(-_FAR)
         fixed = np.where(certain[:, None] & (logs > -1.0), True, logs < -760.0)
         if hasattr(self.estimator, "decision_function"):
-            logs = np.exp(logs)  # some of these say 1 - p, and all are in (0, 1)
+            # Such estimators may compute a probability as 1 - p, whose error is absolute, so
+            # compare probabilities instead of their logarithms.
+            logs = np.exp(logs)
             noise = noise + _EPSILON
         return probabilities, self._ordered(logs, noise, fixed)
 
     def _ordered(self, values: Floats, noise: Floats, fixed: Bools) -> Bools:
-        """Whether no row of a class could change places with one of another.
+        """(r,) whether rounding cannot swap a row of a class with a row of another class.
 
-        Values that are `fixed` are equal for refitted models where they are equal here.
+        Values that are `fixed` saturate at 0 or 1: if they are equal here, they are equal in a
+        refit.
         """
         sure = np.ones(len(values), dtype=np.bool_)
         margin = 2.0 * noise.max(axis=1, keepdims=True)
@@ -183,7 +191,8 @@ class Case:
             gaps = np.diff(np.take_along_axis(values[:, c], order, axis=1), axis=1)
             starts = np.ones(order.shape, dtype=np.int64)
             starts[:, 1:] = gaps > margin
-            cluster = np.cumsum(starts).reshape(order.shape) - 1  # of rows that may be equal
+            # the number of each row's group of values that may be equal
+            cluster = np.cumsum(starts).reshape(order.shape) - 1
             open_ = _any(cluster, ~np.take_along_axis(fixed[:, c], order, axis=1))
             there = positive[order]
             risky = open_ & _any(cluster, there) & _any(cluster, ~there)
@@ -192,7 +201,7 @@ class Case:
 
 
 def _labels(values: Floats, noise: Floats) -> tuple[Array, Bools]:
-    """(r, n) the first of the best classes, and which models are sure of it everywhere."""
+    """(r, n) the first class with the largest value, and which models are certain of it."""
     if values.shape[1] == 2:
         f = values[:, 1] - values[:, 0]
         return as_labels(f > 0.0, 2), np.all(np.abs(f) > 2.0 * noise, axis=1)
@@ -201,7 +210,7 @@ def _labels(values: Floats, noise: Floats) -> tuple[Array, Bools]:
 
 
 def _any(cluster: Array, true: Bools) -> Bools:
-    """Whether any of each cluster is true."""
+    """For each cluster, whether `true` holds for any of its rows."""
     return np.bincount(cluster[true], minlength=cluster[-1, -1] + 1) > 0
 
 
@@ -213,7 +222,7 @@ def _log_probabilities(values: Floats) -> Floats:
 
 
 def answers(case: Case, models: Models) -> Iterator[Array | Scored]:
-    """What the family of linear `models` answers, block by block."""
+    """The outputs or scores of the linear `models`, block by block."""
     labels: _Labels | None = None
     n, p = models.T.shape
     kind, c = case.asked.kind, case.asked.n_classes
@@ -231,7 +240,10 @@ def answers(case: Case, models: Models) -> Iterator[Array | Scored]:
 
 
 def _block(case: Case, models: Models, start: int, stop: int) -> Coefficients:
-    """The coefficients of models start..stop-1, numbers all of them."""
+    """The coefficients of models start..stop-1.
+
+    Models whose coefficients are huge or not finite get zeros with an infinite error.
+    """
     parts = []
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         if start == 0 and case.trainable:
@@ -249,7 +261,7 @@ def _block(case: Case, models: Models, start: int, stop: int) -> Coefficients:
 
 
 def _values(T: Floats, found: Coefficients) -> tuple[Floats, Floats]:
-    """Decision values (r, c, n), and what rounding may change of them."""
+    """Decision values (r, c, n), and a bound (r, n) on their rounding error."""
     r, c, p = found.W.shape
     values = (found.W.reshape(r * c, p) @ T.T).reshape(r, c, len(T))
     if c == 1:
@@ -264,7 +276,10 @@ def _noise(T: Floats, W: Floats, error: Floats) -> Floats:
 
 
 def _two_probabilities(T: Floats, found: Coefficients) -> tuple[Array, Bools]:
-    """Probabilities of two classes: their difference is enough, and half the work."""
+    """Probabilities of two classes, and which models are certain of theirs.
+
+    They need only the difference of the two classes, which is half the work.
+    """
     f = _apart(found.W) @ T.T
     scale = _scale(T, found.W)
     noise = _noise(T * scale, found.W / scale, found.error)
@@ -273,9 +288,12 @@ def _two_probabilities(T: Floats, found: Coefficients) -> tuple[Array, Bools]:
 
 
 def _scale(T: Floats, steps: Floats) -> Floats:
-    """(p,) factors for T, and divisors for the steps, that make |t| |d| small on the whole."""
+    """(p,) scales s such that |t| |d| is small on the whole, for rows T * s and steps / s.
+
+    Scaling leaves the products unchanged but makes the Cauchy-Schwarz bound tighter.
+    """
     t = np.sqrt(np.einsum("ij,ij->j", T, T))
-    t = np.maximum(t, 1e-100)  # a feature that no test row has: no step along it counts
+    t = np.maximum(t, 1e-100)  # avoids dividing by 0 for a feature that is 0 in all test rows
     flat = steps.reshape(-1, steps.shape[-1])
     d = np.sqrt(np.einsum("ij,ij->j", flat, flat))
     d = np.maximum(d, 1e-6 * (d * t).max() / t)
@@ -283,14 +301,14 @@ def _scale(T: Floats, steps: Floats) -> Floats:
 
 
 def _apart(W: Floats) -> Floats:
-    """(..., p) for two classes: only their difference counts."""
+    """The coefficients that decide labels: for two classes their difference (..., p)."""
     if W.shape[-2] > 2:
         return W
     return W[..., 1, :] - W[..., 0, :] if W.shape[-2] == 2 else W[..., 0, :]
 
 
 class _Labels:
-    """Labels by `Flips`, as steps away from the first model."""
+    """Labels by `Flips`, which treats each model as a step away from the first model."""
 
     def __init__(self, T: Floats, first: Coefficients) -> None:
         self._base = _apart(first.W[0])
@@ -307,17 +325,18 @@ class _Labels:
         return Flips.along(self._f, self._T)
 
     def of(self, found: Coefficients) -> tuple[Array, Bools]:
-        """(r, n) labels, and which models are sure of theirs."""
+        """(r, n) the labels, and (r,) which models are certain of theirs."""
         squares = np.einsum("rcp,rcp,p->rc", found.W, found.W, self._scale**-2.0)
         base = np.sqrt(((self._base / self._scale) ** 2).sum(axis=-1).max())
-        # A step is as exact as what it is the difference of.
+        # A step is a difference of two coefficient vectors, so it has their absolute errors.
         blur = 4.0 * _EPSILON * np.sqrt(len(self._scale)) * base + np.sqrt(
             squares.max(axis=1)
         ) * np.where(np.isfinite(found.error), found.error, 0.0)
         steps = _apart(found.W) - self._base
         steps /= self._scale
         if steps.ndim == 3:
-            # Mostly z moves its own class alone; what it moves of the others is next to nothing.
+            # Usually z changes the coefficients of its own class only. Then count the tiny changes
+            # of the others as error, and use the faster method for one direction.
             sizes = np.sqrt(np.einsum("rcp,rcp->rc", steps, steps))
             moved = sizes.argmax(axis=1)
             others = np.sort(sizes, axis=1)[:, -2]

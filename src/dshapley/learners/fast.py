@@ -1,8 +1,9 @@
-"""Learners that do without refitting: what all families share.
+"""Learners that do not retrain: the part that all families share.
 
-A family answers for all of Z at once: exactly, from one fit on S, or by growing trees of its own.
-Here is the rest: labels become codes, sets that nothing can be trained on get their constant
-predictor, a z that brings a class of its own is asked about apart, and outputs become scores.
+A family computes the outputs of all models S + z together, either exactly from one fit on S or by
+growing trees with compiled loops. This module does the rest: it turns labels into codes, gives the
+constant predictor to sets that cannot be trained on, handles each z that adds a new class
+separately, and turns outputs into scores.
 """
 
 from __future__ import annotations
@@ -31,21 +32,27 @@ __all__ = [
 
 
 class UnsupportedError(Exception):
-    """An estimator's parameters are beyond the fast path; the message says which, and why."""
+    """The fast path does not support the estimator's parameters; the message says which and why."""
 
 
 class UncertainError(FitError):
-    """An optimum that is not certain. It is not refitted: that would be no more certain."""
+    """Rounding errors leave the optimum uncertain.
+
+    `Fast` does not refit after this error, because scikit-learn's optimum would be as uncertain.
+    """
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Rows as a family sees them: numbers X, and for y the codes 0..c-1 of classes, or numbers."""
+    """Rows as a family sees them.
+
+    X holds floats; y holds the codes 0..c-1 of the classes, or the numbers of a regression.
+    """
 
     X: Floats
     y: Array
     points: Points
-    """Where the rows come from, for tables that a family keeps between draws."""
+    """The same rows as Points, whose key names the tables that a family keeps between draws."""
 
     def __len__(self) -> int:
         return len(self.X)
@@ -56,33 +63,34 @@ Kind: TypeAlias = Literal["label", "probability", "score", "number"]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Asked:
-    """What a family is asked of each of r models: one kind of output for the n rows of X.
+    """What a family must output for each of r models: one kind of output for the n rows of X.
 
-    - label: (r, n) codes 0..c-1 of the predicted class, of any integer type;
+    - label: (r, n) codes 0..c-1 of the predicted classes, of any integer type;
     - probability: (r, n, c);
-    - score: (r, n, c): decision values (-f, f) for two classes where the estimator has a decision
-      function, else probabilities;
+    - score: (r, n, c) decision values, (-f, f) for two classes, if the estimator has a decision
+      function; else probabilities;
     - number: (r, n) predictions of a regression.
     """
 
     X: Floats
     kind: Kind
     classes: Array | None
-    """The labels that the codes stand for: those of every S + z, sorted. None for numbers."""
+    """The labels that the codes stand for, sorted: the classes of every S + z. None for regression.
+    """
     query: Query
-    """The question as it was put: for its metric, and for tables about its test set."""
+    """The original query: its metric, and the key of its test set for cached tables."""
     seed: int = 0
-    """Of the draw: for families that draw at random."""
+    """The seed of the draw, for families that use random numbers."""
 
     @property
     def n_classes(self) -> int:
-        """How many classes every S + z has; 0 for numbers."""
+        """The number of classes of every S + z; 0 for regression."""
         return 0 if self.classes is None else len(self.classes)
 
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """A block that a family has scored itself, where that is cheaper than the outputs."""
+    """The scores of a block of models, from a family that computes scores faster than outputs."""
 
     scores: Floats
 
@@ -91,32 +99,32 @@ class Scored:
 
 
 class Family(Protocol):
-    """A kind of model, trained on S and on every S + z at once."""
+    """A kind of model that is trained on S and on every S + z together."""
 
     def outputs(self, S: Sample, Z: Sample, asked: Asked) -> Iterator[Array | Scored]:
-        """Blocks of rows: trained on S, then on S + z for each z in order; Z may be empty.
+        """Blocks of rows: the outputs of the model of S, then of S + z for each z in order.
 
-        The row of S is there if, and only if, S can be trained on: if it has every one of the
-        `asked.n_classes` classes, or for numbers if it is not empty. S never lacks more than one
-        class; if it lacks one, this is the class of every z.
+        Z may be empty. The row of S is present if and only if S can be trained on: it must have all
+        `asked.n_classes` classes, or at least one row for regression. S lacks at most one class; if
+        it lacks one, every z is of that class.
         """
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class _Group:
-    """Models that have the same classes."""
+    """Models that are trained on the same set of classes."""
 
     rows: Array
-    """Of Z: the models of S + z."""
+    """The rows of Z whose models S + z belong to the group."""
     classes: Array | None
     alone: bool
-    """Whether the model of S is one of them."""
+    """Whether the model of S belongs to the group."""
 
 
 @dataclass(frozen=True)
 class Fast:
-    """A learner that does without refitting: a family with the parameters of an estimator.
+    """A learner that does not retrain: a family, with the estimator that it stands for.
 
     A set of fewer than `min_rows` rows gets the constant predictor of its labels.
     """
@@ -129,18 +137,21 @@ class Fast:
         check_min_rows(self.min_rows)
 
     def work(self, k: Floats) -> Floats:
-        """The same for all sizes, but where a family counts it: one fit serves all of Z."""
+        """The work for each size k: equal for all k, unless the family counts it.
+
+        One fit on S serves all of Z, so the size of S matters little.
+        """
         counted = getattr(self.family, "work", np.ones_like)
         return np.asarray(counted(k))
 
     def scores(self, S: Points, Z: Points | Bundles, query: Query, seed: int) -> Floats:
-        """The score trained on S, then the one trained on S + z for each z."""
+        """The score trained on S, then the score trained on S + z for each z."""
         if isinstance(Z, Bundles) or 1 < self.min_rows > len(S):
             return np.array([self._alone(T, query, seed) for T in training_sets(S, Z)])
         missing = self._missing(Z)
         if not missing.any():
             return self._scores(S, Z, query, seed)
-        # A set with missing values is refitted, and only that.
+        # Refit only the sets S + z in which z has missing values.
         found = np.empty(1 + len(Z))
         complete, rest = np.flatnonzero(~missing), np.flatnonzero(missing)
         found[np.append(0, 1 + complete)] = self._scores(S, Z.take(complete), query, seed)
@@ -149,7 +160,7 @@ class Fast:
         return found
 
     def _missing(self, Z: Points) -> Array:
-        """Which rows lack a value, as they may for trees."""
+        """Whether each row has a missing value; always false for families that refuse them."""
         if not getattr(self.family, "accepts_nan", False):
             return np.zeros(len(Z), dtype=np.bool_)
         return np.isnan(np.asarray(Z.X, dtype=np.float64)).sum(axis=1) > 0
@@ -187,13 +198,13 @@ class Fast:
     def _train(
         self, S: Points, Z: Points, group: _Group, query: Query, seed: int, found: Floats
     ) -> None:
-        """Fill in the scores of a group."""
+        """Compute the scores of one group and write them to `found`."""
         rows, classes = group.rows, group.classes
         if len(rows) < len(Z):
             Z = Z.take(rows)
         kind: Kind = "number"
         if classes is not None:
-            assert query.output != "decision", "only refitting answers with these"
+            assert query.output != "decision", "no family has outputs of kind 'decision'"
             kind = "label" if query.output == "prediction" else query.output
         asked = Asked(X=query.numbers, kind=kind, classes=classes, query=query, seed=seed)
         places = 1 + rows
@@ -211,25 +222,25 @@ class Fast:
         except UncertainError:
             raise
         except (FitError, np.linalg.LinAlgError):
-            # Refitting answers, or says what is wrong.
+            # Refit: scikit-learn either solves this, or its error says what is wrong.
             refit = Refit(self.estimator, self.min_rows)
             found[places] = refit.scores(double(S), double(Z), query, seed)[
                 0 if group.alone else 1 :
             ]
             return
-        assert done == len(places), f"{done} models instead of {len(places)}"
+        assert done == len(places), f"the family returned {done} models instead of {len(places)}"
 
     def describe(self) -> dict[str, Any]:
         """The estimator's type and parameters."""
         return {"path": "fast", "min_rows": self.min_rows, **described(self.estimator)}
 
     def accepts_nan(self) -> bool:
-        """Whether missing values may stay in X: arithmetic needs numbers, but trees do not."""
+        """Whether X may have missing values: the family and the estimator must both accept them."""
         return getattr(self.family, "accepts_nan", False) and Refit(self.estimator).accepts_nan()
 
 
 def double(points: Points) -> Points:
-    """The points in double precision, as a family computes."""
+    """The points with X in double precision, in which families compute."""
     return Points(np.asarray(points.X, dtype=np.float64), points.y)
 
 
@@ -251,7 +262,7 @@ def _sample(points: Points, classes: Array | None) -> Sample:
 
 
 def _for_the_metric(block: Array, classes: Array | None, query: Query) -> Array:
-    """Outputs over the classes of S + z, as outputs over those of the test set."""
+    """Convert outputs for the classes of S + z to outputs for the classes of the test set."""
     if classes is None:
         return block
     if query.output == "prediction":

@@ -1,10 +1,10 @@
-"""Predicted labels of many nearly equal linear models: only rows that can flip are looked at.
+"""Predict the labels of many similar linear models by computing only the rows that can flip.
 
-Model z says f_j + t_j'd_z of test row j, where f_j is what the model of S says. By Cauchy and
-Schwarz |t_j'd_z| <= |t_j| |d_z|, so that rows with a larger |f_j| keep their label. The others are
-multiplied out in single precision, and those that come out too near to zero for its rounding
-error once more in double. The labels are those of exact arithmetic, but for the last bits of a
-double.
+Model z has the decision value f_j + t_j'd_z at test row j, where f_j is that of the model of S. By
+the Cauchy-Schwarz inequality |t_j'd_z| <= |t_j| |d_z|, so a row with |f_j| > |t_j| |d_z| keeps its
+label. The products for the other rows are computed in single precision. Where the result is within
+its rounding error of zero, it is computed again in double precision. The labels are therefore those
+of exact arithmetic, except where a decision value is within double rounding error of zero.
 """
 
 from __future__ import annotations
@@ -21,42 +21,43 @@ from dshapley.learners.kernels import inlined, kernel
 __all__ = ["Beyond", "Flips", "as_labels"]
 
 _BLOCK = 128
-"""Models multiplied out together: those of about the same |d_z|."""
+"""The number of models multiplied together; models of similar |d_z| share a block."""
 
 _WIDE = 0.5
-"""Where more than this share of the rows can flip, all are multiplied out, in their own order."""
+"""If more than this share of the rows can flip, all rows are computed in their own order, which
+avoids scattered writes."""
 
 _EPSILON = float(np.finfo(np.float32).eps) / 2
 
 
 def as_labels(codes: Array, n_classes: int) -> Array:
-    """Codes of classes, a byte each where that is enough."""
+    """Class codes in the smallest integer type used here: one byte for fewer than 128 classes."""
     return codes.astype(np.int8 if n_classes < 128 else np.int32)
 
 
 @dataclass(frozen=True, eq=False)
 class Beyond:
-    """Steps out of the coordinates of T: in one direction for each model."""
+    """The part of the steps outside the coordinates of T: one direction for each model."""
 
     directions: Floats
-    """(r, q) of the q further coordinates of the test rows."""
+    """(r, q) the direction of each model, in the q further coordinates of the test rows."""
     far: Floats
-    """(r, c) how far along them."""
+    """(r, c) how far each class moves along it; (r, 1) zeros if there is no direction."""
 
 
 class Flips:
-    """The labels of models near the one whose decision values on the rows T are f.
+    """The labels of models close to one whose decision values on the rows T are f.
 
     Parameters
     ----------
     f
-        (n,) for two classes: label 1 where it is above 0. (n, c) for more: the label is the
-        first of the largest.
+        (n,) for two classes: the label is 1 where f > 0. (n, c) for more classes: the label is the
+        class with the largest value, the first one if several are equal.
     T
-        (n, p) the test rows, in coordinates where all |d_z| are as small as they can be.
+        (n, p) the test rows, in coordinates in which all |d_z| are as small as possible.
     lengths
-        (n, c) for more than two classes: the lead of a row's label over each class shrinks by no
-        more than this times the length of the step. By default twice |t_j|.
+        (n, c) for more than two classes: a step of length 1 reduces the lead of a row's label over
+        each class by at most this. By default twice |t_j|.
     beyond
         (n, q) further coordinates of the test rows, for `Beyond`.
     """
@@ -79,9 +80,10 @@ class Flips:
             reach = np.where(lengths > 0.0, lead / lengths, np.inf).min(axis=1)
         order = np.argsort(reach, kind="stable")
         self.reach = reach[order]
-        """The length of a step that could flip each row, rising."""
+        """The length of the shortest step that could flip each row, in increasing order."""
         self._exact = _Exact(f, T, beyond)
-        # Near a boundary two classes are as small as |t| |d|; of more, the two best can be large.
+        # With two classes, f is small near the boundary. With more, the two best values can both be
+        # large and nearly equal, so the rounding error of f needs a bound of its own.
         large = np.zeros(len(f)) if f.ndim == 1 else 4.0 * _EPSILON * np.abs(f).max(axis=1)
         parts = (f.T, T, norms, large, lengths.max(axis=1), beyond)
         single = [np.ascontiguousarray(part, dtype=np.float32) for part in parts]
@@ -90,12 +92,12 @@ class Flips:
 
     @cached_property
     def _near(self) -> _Rows:
-        """Those that flip first, first."""
+        """The rows in order of the shortest step that could flip them."""
         return self._all.take(self._order)
 
     @classmethod
     def along(cls, f: Floats, T: Floats) -> Flips:
-        """For models whose steps are all along one row each: see `labels_along`."""
+        """For models whose classes all move along one direction; use `labels_along`."""
         norms = np.sqrt(np.einsum("ij,ij->i", T, T))
         lengths = np.repeat(norms[:, np.newaxis], f.shape[1], axis=1)
         return cls(f, np.empty((len(T), 0)), lengths, T)
@@ -103,11 +105,14 @@ class Flips:
     def labels_along(
         self, directions: Floats, far: Floats, blur: Floats | None = None
     ) -> tuple[Array, Floats]:
-        """Those of the steps far[z, c] directions[z]: one product a model, not one a class."""
+        """The labels and gaps (see `labels`) if class c moves by far[z, c] directions[z].
+
+        This takes one matrix product for each model instead of one for each class.
+        """
         norms = np.sqrt(np.einsum("ij,ij->i", directions, directions))
         norms = np.maximum(norms, np.finfo(np.float64).tiny)[:, np.newaxis]
         beyond = Beyond(directions / norms, far * norms)
-        # One class overtakes another by the difference of their steps.
+        # The lead of one class over another changes by the difference of their steps.
         lengths = np.ptp(beyond.far, axis=1)
         return self.labels(np.empty((*far.shape, 0)), blur, lengths, beyond)
 
@@ -118,11 +123,13 @@ class Flips:
         lengths: Floats | None = None,
         beyond: Beyond | None = None,
     ) -> tuple[Array, Floats]:
-        """(r, n) labels for the steps d_z, (r, p) or (r, c, p), and how far the nearest flip is.
+        """(r, n) the labels after the steps d_z (r, p) or (r, c, p), and (r,) the gaps.
 
-        Where this gap is at most `blur`, a step that far from d_z could have another label. Gaps
-        that are clearly larger are not looked at and come back as infinite. `lengths` are those
-        of the steps, by default |d_z|, for more classes the largest of their norms.
+        No further step shorter than the gap of a model can change one of its labels. If the gap is
+        at most `blur`, a step within `blur` of d_z may give other labels. Gaps clearly larger than
+        `blur` are not computed and are returned as infinite. `lengths` are the lengths of the
+        steps, in the norm that the `lengths` of the rows refer to; by default |d_z|, the largest
+        over the classes.
         """
         r = len(steps)
         labels = np.empty((r, len(self.base)), dtype=self.base.dtype)
@@ -151,7 +158,7 @@ class Flips:
 
 
 class _Exact(NamedTuple):
-    """Test rows in their own order, in double precision."""
+    """The test rows in their own order, in double precision."""
 
     f: Floats
     T: Floats
@@ -159,7 +166,7 @@ class _Exact(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """What is to be found, and the labels of the model of S."""
+    """The outputs to fill in, and the labels of the model of S."""
 
     labels: Array
     gaps: Floats
@@ -167,7 +174,7 @@ class _Found(NamedTuple):
 
 
 class _Steps(NamedTuple):
-    """Of all models."""
+    """The steps of all models, with their errors."""
 
     d: Floats
     directions: Floats
@@ -177,16 +184,17 @@ class _Steps(NamedTuple):
 
 
 class _Rows(NamedTuple):
-    """Test rows in some order, in single precision."""
+    """The test rows in some order, in single precision."""
 
     place: Array
-    """Where they are among the test rows."""
+    """The index of each row in the test set."""
     f: Array
-    """(n,) or (c, n)"""
+    """(n,) for two classes, (c, n) for more"""
     T: Array
     norms: Array
     large: Array
-    """The rounding error of f."""
+    """A bound on the rounding error of the lead f gives one class over another; 0 for two classes.
+    """
     lengths: Array
     beyond: Array
 
@@ -196,7 +204,7 @@ class _Rows(NamedTuple):
         return _Rows(self.place[order], f, *(part[order] for part in parts))
 
     def products(self, steps: Floats, directions: Floats, width: int) -> tuple[Array, Array]:
-        """Of the first `width` rows with the steps, and with their directions beyond."""
+        """The products of the first `width` rows with the steps and the further directions."""
         out = directions.astype(np.float32) @ self.beyond[:width].T
         if steps.shape[-1] == 0:
             return np.broadcast_to(np.float32(0.0), (*steps.shape[:-1], width)), out
@@ -243,7 +251,7 @@ def _relabel_two(
 
 @inlined
 def _exact_value(exact: _Exact, row: int, step: Array) -> float:
-    """What a model of two classes says of a row, in double precision."""
+    """The decision value of a two-class model at one row, in double precision."""
     value = exact.f[row]
     for p in range(exact.T.shape[1]):
         value += exact.T[row, p] * step[p]
@@ -286,7 +294,7 @@ def _relabel_many(
 def _two_best(
     f: Array, moved: Array, out: Array, far: Array, best: Array, second: Array, which: Array
 ) -> None:
-    """Fill in the best and the second best value of each row, and which class has the best."""
+    """Fill in the largest and second largest value of each row, and the class of the largest."""
     along = np.float32(far[0])
     for j in range(len(best)):
         best[j] = f[0, j] + moved[0, j] + along * out[j]
@@ -304,7 +312,7 @@ def _two_best(
 
 @inlined
 def _exact_lead(labels: Array, exact: _Exact, row: int, steps: _Steps, z: int) -> float:
-    """The lead of the best class of a row, in double precision; its label becomes that class."""
+    """Store the best class of one row as its label, in double precision; return its lead."""
     T, far = exact.T, steps.far
     top, runner_up, across = -np.inf, -np.inf, 0.0
     for q in range(exact.beyond.shape[1]):

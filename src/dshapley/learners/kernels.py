@@ -1,8 +1,8 @@
-"""Compiled loops: numba, kept on disk so that they are compiled once.
+"""Compile loops with numba and cache them on disk, so that they are compiled only once.
 
-A compiled loop contains the functions it calls, which may be in another file of its folder. numba
-looks only at the loop's own file to tell whether the loop is out of date. So the name of a cache
-file has a digest of all sources of the folder in it: see `_Cache`.
+A compiled loop contains the functions that it calls, which may be in another file of the same
+folder. numba checks only the loop's own file to decide whether a cached loop is out of date.
+Therefore the name of each cache file contains a digest of all sources of the folder; see `_Cache`.
 """
 
 from __future__ import annotations
@@ -32,24 +32,25 @@ __all__ = [
 F = TypeVar("F", bound=Callable[..., Any])
 
 _FASTMATH = {"reassoc", "contract", "arcp", "nsz"}
-"""Sums in any order, so that they vectorise; infinities and NaN keep their meaning."""
+"""Sums may be reordered, so that the compiler can vectorise them. The flags that would ignore
+infinities and NaN are left out."""
 
 _LONG = 1.0
-"""Seconds after which a person wonders."""
+"""Compilations that take longer than this many seconds are reported."""
 
 
 def kernel(function: F) -> F:
-    """`function` compiled when types are new to it; it says so if that took more than a second."""
+    """Compile `function` when it gets new argument types; report it if that takes over 1 s."""
     return _reporting(function, _compiled(function, fastmath=_FASTMATH))
 
 
 def literal(function: F) -> F:
-    """The same with arithmetic as it is written, for results to the last bit of another's."""
+    """Like `kernel`, but without reordering sums, to match other code to the last bit."""
     return _reporting(function, _compiled(function))
 
 
 def slow_literal(function: F) -> F:
-    """The same for a loop so large that who waits for the compiler is told before."""
+    """Like `literal`, for a loop so large that the user is told before it is compiled."""
     return _reporting(function, _compiled(function), announced=True)
 
 
@@ -78,39 +79,39 @@ def _reporting(function: F, compiled: Any, *, announced: bool = False) -> F:
 
 
 def _missed(compiled: Any) -> int:
-    """How many signatures were compiled, not read from the cache."""
+    """How many signatures were compiled because the cache did not have them."""
     return len(compiled.stats.cache_misses)
 
 
 def _is_cached(function: Any, compiled: Any) -> bool:
-    """Whether numba's folder has an index of this loop, for some types of its arguments."""
+    """Whether numba's cache folder has an index for this loop, for any argument types."""
     folder = compiled.stats.cache_path
     name = f"*.{function.__name__}-*.{_sources_of(function)}.nbi"
     return folder is not None and any(Path(folder).glob(name))
 
 
 def inlined(function: F) -> F:
-    """`function` copied to where it is called, so that it is compiled in one with its caller.
+    """Copy `function` into its callers, so that numba compiles it together with each caller.
 
-    Linked by name instead, its sums may be rounded otherwise in a process that loads the caller
-    from the cache than in the one that compiled it.
+    If it were linked by name instead, its sums could be rounded differently in a process that loads
+    the caller from the cache than in the process that compiled the caller.
     """
     return _njit(function, fastmath=_FASTMATH, forceinline=True)
 
 
 def literal_part(function: F) -> F:
-    """`function` compiled as it is written, to be called from literal kernels."""
+    """Compile `function` without reordering sums, to be called from literal kernels."""
     return _njit(function, error_model="numpy")
 
 
 def literal_inlined(function: F) -> F:
-    """The same, copied to where it is called: to hand over many arrays takes time."""
+    """Like `literal_part`, but copied into its callers, since passing many arrays takes time."""
     return _njit(function, error_model="numpy", forceinline=True)
 
 
 def _compiled(function: F, **options: Any) -> Any:
     compiled = _njit(function, nogil=True, error_model="numpy", **options)
-    with suppress(RuntimeError):  # no folder that numba could keep it in
+    with suppress(RuntimeError):  # numba has no writable folder for its cache
         compiled._cache = _Cache(function)  # type: ignore[no-untyped-call]
     return compiled
 
@@ -123,25 +124,25 @@ def _njit(function: Any, **options: Any) -> Any:
 
 
 def _sources_of(function: Any) -> str:
-    """A digest of all that may be compiled into a loop."""
+    """A digest of all sources that may be compiled into a loop."""
     return _digest(Path(function.__code__.co_filename).parent)
 
 
 @cache
 def _digest(folder: Path) -> str:
-    """Of the Python files of a folder, and of this one, which says how they are compiled."""
+    """A digest of a folder's Python files, and of this file, which sets the compiler options."""
     found = hashlib.sha256()
     for path in (Path(__file__), *sorted(folder.glob("*.py"))):
-        with suppress(OSError):  # in an archive
+        with suppress(OSError):  # the package is imported from an archive
             found.update(hashlib.sha256(path.read_bytes()).digest())
     return found.hexdigest()[:16]
 
 
 class _Files(CompileResultCacheImpl):
-    """The files of one loop.
+    """The names of the cache files of one loop.
 
-    The digest is in their names, not in the index: numba writes an index before the code that it
-    lists, so that a process which starts meanwhile would take the old code for the new.
+    The digest is in the file names and not in the index, because numba writes an index before the
+    code that it lists: a process that starts in between would load the old code.
     """
 
     def __init__(self, py_func: Any) -> None:
@@ -149,21 +150,21 @@ class _Files(CompileResultCacheImpl):
         super().__init__(py_func)  # type: ignore[no-untyped-call]
 
     def get_filename_base(self, fullname: str, abiflags: str) -> str:
-        """As numba names them, and the digest."""
+        """The file name that numba gives, followed by the digest."""
         name = super().get_filename_base(fullname, abiflags)  # type: ignore[no-untyped-call]
         return f"{name}.{self._sources}"
 
 
 class _Cache(FunctionCache):
-    """numba's cache of one loop, which forgets it when any source of its folder changes."""
+    """numba's cache of one loop, invalidated when any source of the loop's folder changes."""
 
     _impl_class = _Files
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep what was compiled; remove what was compiled from earlier sources."""
+        """Save the compiled loop, and delete cache files compiled from earlier sources."""
         super().save_overload(sig, data)  # type: ignore[no-untyped-call]
         for path in Path(self.cache_path).glob("*.nb[ic]"):
             named = re.search(r"\.py\d+\w*\.([0-9a-f]{16})\.", path.name)
             if named and named[1] != _sources_of(self._py_func):
-                with suppress(OSError):  # another process was faster, or has it open
+                with suppress(OSError):  # another process has deleted it, or has it open
                     path.unlink()

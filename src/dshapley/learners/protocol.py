@@ -1,4 +1,4 @@
-"""What is asked of a learner."""
+"""The interface between a potential and a learner: `Query` and `Learner`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Learner", "Query"]
 
 @dataclass(frozen=True, eq=False)
 class Query:
-    """What is asked of each trained model: its score, by one metric, on a test set."""
+    """The question to each trained model: its score, by one metric, on one test set."""
 
     test: Points
     metric: Metric
@@ -30,39 +30,39 @@ class Query:
 
     @property
     def y(self) -> Array:
-        """Their labels."""
+        """The labels of the test rows."""
         assert self.test.y is not None
         return self.test.y
 
     @property
     def output(self) -> Output:
-        """The kind of output that the metric wants."""
+        """The kind of output that the metric needs."""
         return self.metric.output
 
     def score(self, outputs: Array) -> Floats:
-        """One score for each row of outputs, of the kind that the metric wants."""
+        """One score for each row of `outputs`, which must be of the kind `self.output`."""
         return self.metric.score(self.targets, outputs)
 
     @cached_property
     def numbers(self) -> Floats:
-        """X as numbers, for learners that compute with it."""
+        """X as a contiguous array of float64."""
         return np.ascontiguousarray(self.X, dtype=np.float64)
 
     def codes(self, labels: Array) -> Array:
-        """The position of each label in `classes`, -1 where it is not there."""
+        """The position of each label in `classes`; -1 for a label that the test set lacks."""
         assert self.classes is not None
         where = np.searchsorted(self.classes, labels).clip(max=len(self.classes) - 1)
         return np.where(self.classes[where] == labels, where, -1)
 
     @cached_property
     def targets(self) -> Array:
-        """The y that the metric compares with: codes, or as given for plain predictions."""
+        """What the metric compares with: y itself for predictions, else the class codes."""
         return self.y if self.output == "prediction" else self.codes(self.y)
 
     def spread(self, labels: Array, columns: Array, *, fill: float) -> Array:
-        """`columns` (..., len(labels)) moved to the places of their labels, `fill` elsewhere.
+        """Move the columns of `columns` (..., len(labels)) to the positions of their labels.
 
-        Labels that the test set lacks get columns of their own behind its classes.
+        All other entries are `fill`. Labels that the test set lacks get columns after its classes.
         """
         assert self.classes is not None
         codes = self.codes(labels)
@@ -73,9 +73,10 @@ class Query:
         return wide
 
     def constant(self, y: Array) -> Array:
-        """One row of outputs: those of the predictor that says the same of every row.
+        """One row of outputs of the constant predictor, which gives every test row the same output.
 
-        The most frequent label (the first of equals), the class frequencies, the mean.
+        The output is the mean of y for regression. For classification it is the most frequent label
+        (the first in sorted order if there is a tie) or the class frequencies.
         """
         n = len(self.y)
         if self.classes is None:
@@ -94,25 +95,25 @@ class Learner(Protocol):
     """A learning algorithm, as the potential sees it."""
 
     def scores(self, S: Points, Z: Points | Bundles, query: Query, seed: int) -> Floats:
-        """The score trained on S, then the one trained on S + z for each z.
+        """The score of the model trained on S, then that of the model trained on S + z for each z.
 
-        Trained on nothing, a learner's outputs are `query.constant(query.y)`; on one class,
-        `query.constant(S.y)`. `query.score` makes scores of outputs. Equal (S, z, seed) give
-        equal scores.
+        A learner without training rows must output `query.constant(query.y)`; a learner whose
+        training rows have one class, `query.constant(S.y)`. `query.score` turns outputs into
+        scores. Equal (S, z, seed) must give equal scores.
         """
         ...
 
     def describe(self) -> dict[str, Any]:
-        """What identifies the learner, readable, for a run's manifest."""
+        """What identifies the learner, in readable form, for the manifest of a run."""
         ...
 
     def work(self, k: Floats) -> Floats:
-        """About how much work a marginal of size k takes, for each k, in any unit.
+        """The approximate work of a marginal of set size k, for each k, in any unit.
 
-        Counted, not timed, so that the same call draws the same sizes on every machine.
+        The work is counted, not timed, so that one call draws the same sizes on every machine.
         """
         ...
 
     def accepts_nan(self) -> bool:
-        """Whether missing values may stay in X."""
+        """Whether X may contain missing values."""
         ...

@@ -1,4 +1,4 @@
-"""Any scikit-learn compatible estimator, trained anew on S and on every S + z."""
+"""Learn with any scikit-learn compatible estimator, by retraining it on S and on every S + z."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ __all__ = ["Refit", "check_min_rows", "described", "is_classifier", "seeded", "t
 
 @dataclass(frozen=True)
 class Refit:
-    """Refitting. A set of fewer than `min_rows` rows gets the constant predictor of its labels.
+    """A learner that retrains its estimator for every set.
 
-    `reason` says why it is refitted although a fast learner knows estimators of this type.
+    A set of fewer than `min_rows` rows gets the constant predictor of its labels. `reason` says why
+    the estimator is retrained although its type has a fast learner.
     """
 
     estimator: Any
@@ -29,7 +30,7 @@ class Refit:
     reason: str = ""
 
     def __post_init__(self) -> None:
-        # Only fit is asked for: some estimators get their predict by being fitted.
+        # Check only for `fit`: some estimators have `predict` only after they are fitted.
         if not hasattr(self.estimator, "fit"):
             what = repr(self.estimator)[:60]
             raise InputError(f"{what} has no method fit: give a scikit-learn estimator")
@@ -39,11 +40,11 @@ class Refit:
             raise InputError(f"{name} is a class: give an estimator, {name}()")
 
     def work(self, k: Floats) -> Floats:
-        """A call of fit costs about as much as a thousand rows do."""
+        """The work of a fit on k - 1 rows: a fixed cost of about a thousand rows, plus k."""
         return 1000 + k
 
     def scores(self, S: Points, Z: Points | Bundles, query: Query, seed: int) -> Floats:
-        """The score of a fresh fit on S, then of one for each z."""
+        """The score trained on S, then the score trained on S + z for each z."""
         template = seeded(self.estimator, seed)
         if query.output in ("score", "decision"):
             _one_score_a_class(template)
@@ -70,10 +71,10 @@ class Refit:
         return {"path": "refit", **why, "min_rows": self.min_rows, **described(self.estimator)}
 
     def accepts_nan(self) -> bool:
-        """Whether missing values may reach the estimator: unless it is known to refuse them.
+        """Whether missing values may reach the estimator: yes, unless it is known to refuse them.
 
-        scikit-learn's tag cannot be trusted for an estimator made of others: a pipeline with an
-        imputer says no. Those are tried, and a fit that fails is an error.
+        scikit-learn's tag is wrong for an estimator made of others: a pipeline with an imputer says
+        that it refuses NaN. Such estimators are tried, and a fit that fails is an error.
         """
         if not hasattr(self.estimator, "__sklearn_tags__"):
             return True
@@ -86,19 +87,19 @@ class Refit:
 
 
 def check_min_rows(min_rows: int) -> None:
-    """Raise an InputError where there is no such number of rows."""
+    """Raise an InputError unless `min_rows` is a whole number of at least 1."""
     if not is_whole(min_rows, least=1):
-        raise InputError(f"min_rows = {min_rows!r}: it is a whole number, 1 or more")
+        raise InputError(f"min_rows = {min_rows!r}: it must be a whole number, 1 or more")
 
 
 def described(estimator: Any) -> dict[str, Any]:
-    """The type and the parameters of an estimator, or else its contents."""
+    """The type and the parameters of an estimator, or its contents if it has no `get_params`."""
     kind = type(estimator)
     found: dict[str, Any] = {"estimator": f"{kind.__module__}.{kind.__qualname__}"}
     if not hasattr(estimator, "get_params"):
         return {**found, "estimator.contents": [estimator]}
     for name, value in sorted(estimator.get_params(deep=True).items()):
-        if not _is_random_state(name):  # each draw sets its own
+        if not _is_random_state(name):  # each draw sets a new one
             found[f"estimator.{name}"] = value
     return found
 
@@ -109,7 +110,7 @@ def training_sets(S: Points, Z: Points | Bundles) -> Iterator[Points]:
     if isinstance(Z, Bundles):
         yield from (S + bundle for bundle in Z)
         return
-    # One join for all z; after it a training set is a cheap take.
+    # Join S and all z once: each training set is then a cheap selection of rows.
     joined = S + Z
     index = np.arange(len(S) + 1)
     for row in range(len(S), len(joined)):
@@ -118,7 +119,7 @@ def training_sets(S: Points, Z: Points | Bundles) -> Iterator[Points]:
 
 
 def is_classifier(estimator: Any) -> bool:
-    """Whether `estimator` is a classifier; an error if it is neither that nor a regressor."""
+    """Whether `estimator` is a classifier; InputError if it is neither that nor a regressor."""
     from sklearn import base
 
     if hasattr(estimator, "predict_proba"):
@@ -128,11 +129,13 @@ def is_classifier(estimator: Any) -> bool:
             return True
         if base.is_regressor(estimator):
             return False
-    kind = getattr(estimator, "_estimator_type", None)  # how it was said before there were tags
+    # how estimators said it before there were tags
+    kind = getattr(estimator, "_estimator_type", None)
     if kind in ("classifier", "regressor"):
         return bool(kind == "classifier")
     raise InputError(
-        f"{type(estimator).__name__} is neither a classifier nor a regressor for scikit-learn"
+        f"{type(estimator).__name__} is neither a classifier nor a regressor: give one of "
+        "these, or derive your class from ClassifierMixin or RegressorMixin"
     )
 
 
@@ -141,7 +144,7 @@ def _one_class(y: Array) -> bool:
 
 
 def _trained(template: Any, T: Points, query: Query) -> Array:
-    """One row: what a copy of the template, trained on T, answers."""
+    """One row of outputs: those of a copy of the template, trained on T."""
     from sklearn.base import clone
 
     model = clone(template, safe=False)
@@ -151,7 +154,7 @@ def _trained(template: Any, T: Points, query: Query) -> Array:
 
 
 def _answer(model: Any, query: Query) -> Array:
-    """The model's outputs for the test rows, in the query's kind."""
+    """The model's outputs for the test rows, of the kind that the query needs."""
     if query.output == "prediction":
         predictions: Array = np.asarray(model.predict(query.X))
         return predictions.reshape(len(query.y))
@@ -168,16 +171,20 @@ def _answer(model: Any, query: Query) -> Array:
 
 
 def _prefers_decision(model: Any) -> bool:
-    """For two classes the decision value is finer; for more only probabilities compare rows."""
+    """Whether scores are decision values, not probabilities.
+
+    With two classes decision values have fewer ties. With more, only probabilities can be compared
+    between rows.
+    """
     if not hasattr(model, "decision_function"):
         return False
     return len(model.classes_) == 2 or not hasattr(model, "predict_proba")
 
 
 def seeded(estimator: Any, seed: int) -> Any:
-    """A copy whose every random_state, nested ones too, is a number drawn from `seed`.
+    """A copy of `estimator` with every random_state, also nested ones, drawn from `seed`.
 
-    S and all S + z of a draw are trained from this one copy: common random numbers.
+    S and all S + z of a draw are trained from this one copy, so they share their random numbers.
     """
     from sklearn.base import clone
 
@@ -202,11 +209,12 @@ _global_generator = threading.Lock()
 
 @contextlib.contextmanager
 def _global_seed(seed: int) -> Iterator[None]:
-    """Seed numpy's global generator, and put it back after: some randomness has no other source.
+    """Seed numpy's global random generator, and restore its state afterwards.
 
-    A shuffling splitter inside a grid search, say, is no parameter of the estimator. The
-    generator is one for all threads, so fits in threads of one process take turns; small fits
-    hold Python's own lock nearly all the time anyway, and processes are the way to use cores.
+    Some randomness has no other source: a shuffling splitter inside a grid search, for example, is
+    not a parameter of the estimator. All threads share the generator, so fits in the threads of one
+    process take turns. Small fits hold Python's global lock nearly all the time anyway; use
+    processes to use several cores.
     """
     with _global_generator:
         before = np.random.get_state()  # noqa: NPY002
@@ -218,7 +226,7 @@ def _global_seed(seed: int) -> Iterator[None]:
 
 
 def _one_score_a_class(template: Any) -> None:
-    """Ask support vector machines for a score of each class, not of each pair of classes."""
+    """Make support vector machines output one score for each class, not for each pair."""
     if not hasattr(template, "get_params"):
         return
     for name, value in template.get_params(deep=True).items():
@@ -227,7 +235,7 @@ def _one_score_a_class(template: Any) -> None:
 
 
 def _cap_neighbours(model: Any, n: int) -> None:
-    """Ask for no more neighbours than there are rows: kNN on a small S uses all of it."""
+    """Lower n_neighbors to the number of rows n: on a small S, kNN uses all rows."""
     if not hasattr(model, "get_params"):
         return
     for name, value in model.get_params(deep=True).items():
@@ -240,7 +248,10 @@ def _cap_neighbours(model: Any, n: int) -> None:
 
 
 def _finds_nothing(template: Any, error: Exception) -> bool:
-    """Whether it is AdaBoost, and its first tree no better than a guess: rows that contradict."""
+    """Whether AdaBoost failed because its first tree is no better than chance.
+
+    This happens where equal rows have different labels.
+    """
     return type(template).__name__ == "AdaBoostClassifier" and "worse than random" in str(error)
 
 
@@ -248,7 +259,6 @@ def _what_failed(model: Any, T: Points, error: Exception) -> str:
     reason = " ".join(str(error).split())[:300]
     return (
         f"{type(model).__name__} could not be trained and scored on {len(T)} rows: {reason}. "
-        "U(S) must be defined for every S; if only small sets fail, give them a constant "
-        "predictor with min_rows, or the estimator parameters that fit them (fewer folds of an "
-        "inner cross-validation, say)"
+        "U(S) must be defined for every S: if only small sets fail, raise min_rows, so that they "
+        "get a constant predictor, or choose parameters for small sets (such as fewer inner folds)"
     )

@@ -1,4 +1,4 @@
-"""Which learner answers for an estimator."""
+"""Choose the learner for an estimator."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from dshapley.learners.fast import Fast, UnsupportedError
 from dshapley.learners.protocol import Learner
 from dshapley.learners.refit import Refit
 
-__all__ = ["FAMILIES", "learner"]
+__all__ = ["FAMILY_MODULES", "learner"]
 
-FAMILIES: dict[str, str] = {
+FAMILY_MODULES: dict[str, str] = {
     "AdaBoostClassifier": "trees.boosting",
     "BernoulliNB": "bayes.naive_bayes",
     "DecisionTreeClassifier": "trees.forest",
@@ -36,21 +36,21 @@ FAMILIES: dict[str, str] = {
     "RidgeClassifier": "linear.ridge",
     "LogisticRegression": "logistic.learner",
 }
-"""scikit-learn's estimators that need no refitting -> the module of their family."""
+"""The scikit-learn estimators with a fast learner -> the module of their family."""
 
 
 @singledispatch
 def learner(estimator: Any) -> Learner:
-    """The learner that answers for `estimator`.
+    """The learner for `estimator`.
 
-    Without retraining where its very type is known (a subclass may do anything) and its
-    parameters are supported, and by refitting otherwise. `learner.register` adds your own.
+    It does not retrain if the estimator is of exactly a known type (a subclass may do anything)
+    with supported parameters; otherwise it retrains. `learner.register` adds learners of your own.
     """
     kind = type(estimator)
-    if not kind.__module__.startswith("sklearn.") or kind.__name__ not in FAMILIES:
+    if not kind.__module__.startswith("sklearn.") or kind.__name__ not in FAMILY_MODULES:
         return Refit(estimator)
-    # The families need scikit-learn and numba, which take long to import: only when asked for.
-    module = importlib.import_module(f"dshapley.learners.{FAMILIES[kind.__name__]}")
+    # Import a family only when it is needed: scikit-learn and numba take long to import.
+    module = importlib.import_module(f"dshapley.learners.{FAMILY_MODULES[kind.__name__]}")
     try:
         _check_parameters(estimator)
         return Fast(estimator, module.family(estimator))
@@ -59,7 +59,10 @@ def learner(estimator: Any) -> Learner:
 
 
 def _check_parameters(estimator: Any) -> None:
-    """Leave an estimator that scikit-learn itself refuses to its own error message."""
+    """Raise an UnsupportedError for parameters that scikit-learn refuses.
+
+    The estimator is then retrained, so that the user sees scikit-learn's own error message.
+    """
     try:
         estimator._validate_params()
     except ValueError as error:

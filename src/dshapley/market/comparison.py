@@ -1,4 +1,4 @@
-"""Two sides' values of the same points: whether order and sum agree, with error bars."""
+"""Comparing two sides' values of the same points: their order and their sum, with intervals."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from dshapley.data.points import Floats
+from dshapley.inference.sampled import SampledValuation
 from dshapley.inference.uncertainty import student_quantile
 from dshapley.inference.valuation import Valuation
 
@@ -24,17 +25,21 @@ __all__ = [
 ]
 
 _HIDDEN = 0.3
-"""Where noise lets no higher rank correlation through, nothing can be said of the order."""
+"""The least ceiling at which a rank correlation without noise is given."""
 
 _HALVES = 40
+"""How often draws are split into random halves."""
 FEWEST = 20
-"""Draws, for their halves to say anything."""
+"""The least number of draws whose halves are compared."""
 
 
 def rank_correlation(
     a: Floats, b: Floats, confidence: float, extra: float = 0.0, freedom: float = math.inf
 ) -> tuple[float, float, float]:
-    """Spearman's, with its interval: see `with_interval`.
+    """Spearman's rank correlation with its interval.
+
+    It is NaN for fewer than four points, or if all values of one side are equal.
+
 
     >>> [round(end, 2) for end in rank_correlation(np.arange(6.0), np.arange(6.0), 0.95)]
     [1.0, 0.62, 1.0]
@@ -50,14 +55,16 @@ def rank_correlation(
 def with_interval(
     r: float, n: int, confidence: float, extra: float = 0.0, freedom: float = math.inf
 ) -> tuple[float, float, float]:
-    """A rank correlation of n points with the interval of Bonett and Wright (2000).
+    """The rank correlation r of n points with the interval of Bonett and Wright (2000).
 
-    `extra` is a variance of Fisher's z that does not come from the choice of points, and
-    `freedom` says how well it is known.
+    `extra` is a variance of Fisher's z that is not due to the choice of points, and `freedom`
+    has the degrees of freedom of that variance.
     """
     from scipy.special import ndtri
 
-    most = 1 - 6 / (n * (n**2 - 1))  # half of the way to the next that n points can have
+    # A correlation of 1 has no finite z, so r is limited to half a step below the next possible
+    # value, which two swapped neighbours have.
+    most = 1 - 6 / (n * (n**2 - 1))
     inside = min(max(r, -most), most)
     p = (1 + confidence) / 2
     of_points = float(ndtri(p)) * math.sqrt((1 + r**2 / 2) / (n - 3))
@@ -67,13 +74,14 @@ def with_interval(
 
 
 def reliability(valuation: Valuation) -> float:
-    """The rank correlation to expect of these values with others from as many draws.
+    """The rank correlation to expect between these values and those of as many other draws.
 
-    By halves of the draws, and the formula of Spearman and Brown for all of them. What moves all
-    points together, by a shift or by a factor, leaves ranks alone and is no noise.
+    It is the correlation between random halves of the draws, corrected to all draws by the formula
+    of Spearman and Brown. Errors that shift or scale all values together do not change ranks, so
+    they do not count as noise.
     """
     values = valuation.values
-    if valuation.terms is None:  # without draws: by the share of the variance that is no error
+    if not isinstance(valuation, SampledValuation):  # the share of the variance that is not noise
         spread = float(values.var(ddof=1)) if len(values) > 1 else 0.0
         noise = float((valuation.stderr**2).mean())
         return max(1 - noise / spread, 0.0) if spread > 0 else 0.0
@@ -87,10 +95,11 @@ def influence_of_draws(valuation: Valuation) -> Floats:
 
 
 def halves_correlation(values: Floats, influences: list[Floats]) -> float:
-    """The reliability of values that these influences move; NaN of fewer than four points."""
+    """The reliability of values with errors of these influences; NaN with fewer than 4 points."""
     if len(values) < 4:
         return math.nan
-    # Draws of sign +1 are one half: its estimate is above that of all by what the other's is below.
+    # The draws of sign +1 are one half. Its estimate is as far above that of all draws as the other
+    # half's is below it.
     rng = np.random.default_rng(0)
     moved = np.zeros((_HALVES, len(values)))
     for part in influences:
@@ -100,7 +109,7 @@ def halves_correlation(values: Floats, influences: list[Floats]) -> float:
 
 
 def corrected(r: tuple[float, float, float], ceiling: float) -> tuple[float, float, float]:
-    """The rank correlation over its ceiling; nothing where noise lets too little through."""
+    """The rank correlation divided by its ceiling; NaN if the ceiling is too low."""
     if not ceiling >= _HIDDEN:
         return math.nan, math.nan, math.nan
     corrected = [min(max(end / ceiling, -1.0), 1.0) for end in r]
@@ -108,16 +117,17 @@ def corrected(r: tuple[float, float, float], ceiling: float) -> tuple[float, flo
 
 
 def error_of_sum(stderr: Floats, total: dict[str, Any], offered: int) -> float:
-    """The error of the sum of some values of a list: as related as all of the list are on average.
+    """The standard error of the sum of some values of a list, at most the sum of their errors.
 
-    At most the sum of the errors.
+    Their errors are assumed to be as correlated as those of the whole list are on average.
     """
     n, known = len(stderr), total["stderr"]
     if known is None:
         return math.nan
     if n == offered:
         return float(known)
-    # The variance of all is that of each on its own, and offered^2 times the common part.
+    # The variance of the sum of all is `offered` times the own part of each and offered^2 times
+    # the common part.
     own = float(total["error_of_differences"] or 0.0) ** 2
     common = max(float(known) ** 2 - offered * own, 0.0) / offered**2
     return math.sqrt(min(n * own + n**2 * common, float(stderr.sum()) ** 2))
@@ -126,12 +136,12 @@ def error_of_sum(stderr: Floats, total: dict[str, Any], offered: int) -> float:
 def ape(
     sums: tuple[float, float], errors: tuple[float, float], half: float, tolerance: float
 ) -> tuple[tuple[float, float, float], float]:
-    """The absolute percentage error with its interval, and the error of the signed one."""
+    """The absolute percentage error with its interval, and its error before taking |.|."""
     listed, own = sums
     if not listed > 0:
         return (math.nan, math.nan, math.nan), math.nan
     signed = 1 - own / listed
-    # Of 1 - own / listed, where both have errors.
+    # The standard error of 1 - own / listed, by the delta method.
     error = math.hypot(errors[1], own / listed * errors[0]) / listed
     reach = half * error + tolerance / listed
     low, high = signed - reach, signed + reach

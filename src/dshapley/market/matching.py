@@ -1,4 +1,4 @@
-"""How far a buyer's distribution is from the seller's, by their summaries, and what that may do."""
+"""The distance between the seller's and the buyer's data, and how far it can move values."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dshapley.errors import InputError
-from dshapley.formatting import number
 from dshapley.market.price_list_file import PriceList
-from dshapley.market.summaries import Summary, coarser
+from dshapley.market.summaries import coarser
+from dshapley.market.summary_file import Summary
 from dshapley.sampling.sizes import PerSize
 from dshapley.theory.bounds import shift_gap
 
@@ -20,24 +20,27 @@ __all__ = ["Match", "match"]
 
 @dataclass(frozen=True, kw_only=True)
 class Match:
-    """How far a buyer's distribution is from the seller's, and what that may do to values.
+    """The distance between the seller's and the buyer's data, as returned by `match`.
 
     Attributes
     ----------
     distance
-        The sliced Wasserstein distance over its value for a shift by 1: a lower bound of W_1, and
-        equal to it where one table is the other, moved.
+        The sliced Wasserstein distance, divided by its value for a shift by 1. It is a lower bound
+        of W_1 and equals W_1 if the tables differ only by a shift.
     stderr
-        Its error by the choice of directions.
+        Its standard error due to the choice of directions.
     noise, noise_high
-        What two samples of one distribution, of these sizes, would show: mean and 95 % quantile.
+        The distance between two samples of one distribution with these sizes: its mean and 95 %
+        quantile.
     shift
-        How far the means of the columns are apart: the rest is in the labels and in the shape.
+        The distance between the means of the columns. What remains of `distance` is in the labels
+        and in the shapes of the distributions.
     rows
-        Of the seller and of the buyer.
+        The numbers of rows of the seller and of the buyer.
     gaps
-        For each m: how far a value may move (`bounds.shift_gap`), by the distance as it is, by what
-        is beyond the noise, and that in money where a price list says the rate.
+        For each m, how far a value may move (`bounds.shift_gap`): `gap` for the distance itself
+        and `beyond` for its excess over chance. With a price list, `money` and `money_beyond` are
+        the same for prices.
     """
 
     distance: float
@@ -50,45 +53,13 @@ class Match:
 
     @property
     def beyond_noise(self) -> bool:
-        """Whether the distance is more than chance would show in 19 of 20 cases."""
+        """Whether the distance is larger than chance alone shows in 19 of 20 cases."""
         return self.distance > self.noise_high
 
     @property
     def excess(self) -> float:
-        """The distance less what chance shows: both are lengths across each other, so squared."""
+        """The distance without what chance adds to it: independent errors add in quadrature."""
         return math.sqrt(max(self.distance**2 - self.noise**2, 0.0))
-
-    def lines(self) -> list[str]:
-        """What a person reads of it."""
-        distance = " +- ".join(number(self.distance, self.stderr))
-        found = [
-            f"distance of the tables: {distance} spreads of a column "
-            f"({self.rows[0]} rows of the seller's, {self.rows[1]} of yours)",
-            f"two samples of one distribution of these sizes would show {self.noise:.2g}, and in "
-            f"one case of 20 more than {self.noise_high:.2g}",
-        ]
-        if self.beyond_noise:
-            found.append(
-                f"the distributions differ: by {self.excess:.2g} beyond chance (their means by "
-                f"{self.shift:.2g})"
-            )
-        else:
-            found.append("no difference of the distributions is to be seen beyond chance")
-        for gap in self.gaps:
-            money = ""
-            if "money" in gap:
-                amount, beyond = _rough(gap["money"]), _rough(gap["money_beyond"])
-                money = f", so a price by {amount} (beyond chance: {beyond})"
-            found.append(
-                f"for m = {gap['m']}: a value may be off by {gap['gap']:.2g} (by what is beyond "
-                f"chance: {gap['beyond']:.2g}){money}"
-            )
-        if self.gaps:
-            found.append(
-                "assumed: U is the same for both sides and Lipschitz stable with the beta given, "
-                "and the distance, which is a lower bound of W_1, is all of it"
-            )
-        return found
 
 
 def match(
@@ -99,24 +70,24 @@ def match(
     m: int | None = None,
     prices: PriceList | None = None,
 ) -> Match:
-    """How far two tables are apart as distributions, from their summaries alone.
+    """The distance between two tables as distributions, from their summaries alone.
 
-    Along each direction the distance is W_1 of the projections' quantiles; its mean over the
-    directions is the sliced Wasserstein distance SW. As E |<theta, x>| = c_d ||x|| for a random
-    direction theta, SW / c_d <= W_1, with equality where one distribution is the other, moved.
-    W_1 itself cannot be had from summaries, so `gaps` rest on SW / c_d being all of it.
+    Along each direction the distance is W_1 between the projections' quantiles, and its mean over
+    the directions is the sliced Wasserstein distance SW. Since E |<theta, x>| = c_d ||x|| for a
+    random direction theta, SW / c_d <= W_1, with equality if the distributions differ only by a
+    shift. Summaries do not determine W_1 itself, so `gaps` take SW / c_d in its place.
 
     Parameters
     ----------
     seller, buyer
-        Summaries; the buyer's made with `like=` the seller's.
+        Summaries, of which the buyer's was made with `like=` the seller's.
     beta
-        Lipschitz stability of U in the metric of the summaries (columns in spreads, see
-        `summary`): as for `bounds.shift_gap`. With it, how far values may be off.
+        The Lipschitz stability of U in the metric of the summaries (columns in spreads, see
+        `summary`), as for `bounds.shift_gap`. It is needed for `gaps`.
     m
-        The data set size for that; or that of each price on `prices`.
+        The data set size of the gaps [default: each size on `prices`].
     prices
-        A price list: gaps for its sizes, and in money.
+        A price list, whose rates give the gaps in money.
 
     Examples
     --------
@@ -129,10 +100,10 @@ def match(
     >>> round(found.distance, 1), found.beyond_noise
     (1.0, True)
     """
-    if not _of_one_make(seller, buyer):
+    if not _comparable(seller, buyer):
         raise InputError(
-            "the two summaries are not of one make (columns, scales, classes or directions "
-            "differ): make the buyer's with like= the seller's"
+            "the summaries cannot be compared, since their columns, scales, classes or directions "
+            "differ: make the buyer's with like= the seller's (dshapley publish --like)"
         )
     parts = min(seller.means.shape[1], buyer.means.shape[1])
     a, b = (coarser(side.means, parts) for side in (seller, buyer))
@@ -152,11 +123,7 @@ def match(
     return replace(found, gaps=tuple(_gaps(found, beta, m, prices)))
 
 
-def _rough(amount: float) -> str:
-    return number(amount, amount / 10)[0]
-
-
-def _of_one_make(a: Summary, b: Summary) -> bool:
+def _comparable(a: Summary, b: Summary) -> bool:
     names = ("columns", "classes", "label", "label_cost", "seed")
     return (
         all(getattr(a, name) == getattr(b, name) for name in names)
@@ -173,7 +140,7 @@ def _gaps(
         return []
     if m is None and prices is None:
         raise InputError(
-            "how far values may be off depends on the size of data sets: give m or prices"
+            "beta: how far values may be off depends on the data set size: give m or prices"
         )
     sizes = [m] if m is not None else list(prices.terms["m"] if prices is not None else [])
     gaps = []
@@ -185,7 +152,7 @@ def _gaps(
         }
         if prices is not None:
             if size not in prices.terms["m"]:
-                prices.at(size)  # the error for people
+                prices.at(size)  # raises an error that names the sizes of the list
             rate = float(prices.totals.loc[size, "rate"])  # type: ignore[arg-type]
             gap |= {"money": rate * gap["gap"], "money_beyond": rate * gap["beyond"]}
         gaps.append(gap)
@@ -198,7 +165,7 @@ def _dimension(one: Summary) -> int:
 
 
 def _mean_cosine(d: int) -> float:
-    """c_d = E |theta_1| for a random direction in d dimensions.
+    """c_d = E |theta_1| for a random unit vector theta in d dimensions.
 
     >>> round(_mean_cosine(1), 6), round(_mean_cosine(3), 6)
     (1.0, 0.5)

@@ -1,9 +1,9 @@
-"""The price list as a thing: rows, terms, a checksum over both, and the folder it is kept in.
+"""A price list: its rows, its terms, a checksum over both, and the folder that it is kept in.
 
     prices.csv, prices.parquet    id, m, rows, value and price with their intervals
-    terms.json                    what the prices rest on, totals, and the checksum
+    terms.json                    what the prices depend on, totals, and the checksum
 
-No features and no labels, unless the seller asked for columns of them.
+A list has no features and no labels, unless the seller adds columns of them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dshapley.files import write_atomically, write_csv
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["COLUMNS", "PriceList", "load_prices", "sealed"]
+__all__ = ["COLUMNS", "PriceList", "load_prices", "with_checksum"]
 
 COLUMNS = (
     "id", "m", "rows", "value", "stderr", "low", "high", "price", "price_low", "price_high",
@@ -38,68 +38,68 @@ _FORMAT = 1
 
 @dataclass(frozen=True, eq=False)
 class PriceList:
-    """What each point or bundle on offer costs, for one or several data set sizes of buyers.
+    """The price of each point or bundle on offer, for one or more data set sizes of buyers.
 
     Attributes
     ----------
     frame
-        A row for each id and m: `id` (as text), `m`, `rows` (more than 1 for a bundle), `value`
+        One row for each id and m: `id` (as text), `m`, `rows` (more than 1 for a bundle), `value`
         with `stderr`, `low` and `high`, and `price` with `price_low` and `price_high`.
     terms
-        Plain values, as kept in terms.json: the potential, the seller's database by its size and
-        digest, draws, seed, the rule of pricing, the totals for each m, and the checksum.
+        The contents of terms.json: the potential, the size and digest of the seller's database,
+        draws, seed, the rule of pricing, the totals for each m, and the checksum.
     """
 
     frame: pd.DataFrame
     terms: Mapping[str, Any]
 
     def __len__(self) -> int:
-        """How many points or bundles are on offer."""
+        """The number of points or bundles on offer."""
         return int(self.terms["offered"])
 
     @property
     def checksum(self) -> str:
-        """SHA-256 of rows and terms. It is not a signature: verify it over another channel."""
+        """The SHA-256 of rows and terms. It is not a signature: verify it over another channel."""
         return str(self.terms["checksum"])
 
     @property
     def totals(self) -> pd.DataFrame:
-        """A row for each m: the rate, what all points are worth and cost, with intervals."""
+        """One row for each m: the rate, the total value and the total price, with intervals."""
         import pandas as pd
 
         return pd.DataFrame(self.terms["totals"]).set_index("m")
 
     def at(self, m: int) -> pd.DataFrame:
-        """The rows for buyers with data sets of size m, by id."""
+        """The rows for buyers with data sets of size m, indexed by id."""
         if m not in self.terms["m"]:
             sizes = ", ".join(map(str, self.terms["m"]))
-            raise InputError(f"m = {m}: this list has prices for m = {sizes}")
+            raise InputError(f"m = {m}: the list has prices for m = {sizes} only")
         return self.frame[self.frame["m"] == m].set_index("id")
 
     def save(self, folder: str | Path) -> None:
         """Write prices.csv, prices.parquet and terms.json, each whole or not at all."""
         folder = Path(folder)
         if folder.exists() and not folder.is_dir():
-            raise InputError(f"{folder} cannot be a folder: it is a file")
+            raise InputError(f"{folder} is a file: name a folder")
         if folder.is_dir() and any(folder.iterdir()) and not (folder / "terms.json").exists():
             raise InputError(f"{folder} is not empty and holds no price list: name a new folder")
         folder.mkdir(parents=True, exist_ok=True)
         frame, text = self.frame, json.dumps(self.terms, indent=1, allow_nan=False) + "\n"
         write_csv(frame, folder / "prices.csv")
         write_atomically(folder / "prices.parquet", lambda f: frame.to_parquet(f, index=False))
-        # Last: rows without their terms are refused, whenever this was stopped.
+        # Written last: without terms.json, a list that was only partly saved is refused.
         write_atomically(folder / "terms.json", lambda f: f.write(text.encode()))
 
 
-def sealed(frame: pd.DataFrame, terms: Mapping[str, Any]) -> PriceList:
-    """The list of these rows and terms, with its checksum."""
-    # As it will be read back: what is summed up is what is written.
+def with_checksum(frame: pd.DataFrame, terms: Mapping[str, Any]) -> PriceList:
+    """The price list of these rows and terms, with its checksum."""
+    # The checksum is computed from the terms as they will be read back from JSON.
     kept = json.loads(json.dumps({"format": _FORMAT, **terms}, default=lambda n: n.item()))
     return PriceList(frame, {**kept, "checksum": _checksum(frame, kept)})
 
 
 def load_prices(folder: str | Path) -> PriceList:
-    """A price list from its folder. One that was changed since it was made is refused."""
+    """Read a price list from its folder; a list that was changed since it was made is refused."""
     folder = Path(folder)
     terms = _terms(folder / "terms.json")
     frames = [
@@ -108,7 +108,9 @@ def load_prices(folder: str | Path) -> PriceList:
         if (folder / name).exists()
     ]
     if not frames:
-        raise InputError(f"{folder} holds terms but no prices.csv and no prices.parquet")
+        raise InputError(
+            f"{folder} has terms.json but no prices.csv or prices.parquet: ask the seller for them"
+        )
     for path, frame in frames:
         _check_rows(frame, path, terms)
         if _checksum(frame, terms) != terms["checksum"]:
@@ -120,7 +122,7 @@ def load_prices(folder: str | Path) -> PriceList:
 
 
 class _Total(msgspec.Struct):
-    """What all points are worth and cost, for one size."""
+    """The total value and price of all points, for one m."""
 
     m: Annotated[int, msgspec.Meta(ge=1)]
     extrapolated: bool
@@ -151,7 +153,7 @@ class _Pricing(msgspec.Struct):
 
 
 class _Terms(msgspec.Struct):
-    """What terms.json must hold for a list to be read."""
+    """The schema of terms.json."""
 
     format: int
     checksum: str
@@ -177,11 +179,13 @@ def _terms(path: Path) -> dict[str, Any]:
     try:
         terms = read_document(path, _Terms, format_number=_FORMAT)
         if [total["m"] for total in terms["totals"]] != terms["m"]:
-            raise ValueError("the totals are for other m than the prices")
+            raise ValueError("the totals and the prices are for different m")
     except FormatError as error:
         raise InputError(f"{path} has {error}; this dshapley reads {_FORMAT}") from None
     except ValueError as error:
-        raise InputError(f"{path} is damaged ({error}): ask the seller for it again") from None
+        raise InputError(
+            f"{path} is damaged ({error}): ask the seller for the list again"
+        ) from None
     return terms
 
 
@@ -202,7 +206,7 @@ def _from_parquet(path: Path) -> pd.DataFrame:
 
     try:
         return _typed(pd.read_parquet(io.BytesIO(path.read_bytes())))
-    except Exception as error:  # a damaged file can raise nearly anything
+    except Exception as error:  # a damaged Parquet file can raise nearly any exception
         raise _unreadable(path, error) from None
 
 
@@ -212,17 +216,17 @@ def _unreadable(path: Path, error: Exception) -> InputError:
 
 
 def _typed(frame: pd.DataFrame) -> pd.DataFrame:
-    """Ids and details as text, sizes whole, all else floats; an empty cell is no number."""
+    """The columns with their types: text for ids and details, else integers or floats."""
     columns: dict[str, Any] = {}
     for name in COLUMNS:
         if name not in frame.columns:
-            raise ValueError(f"it has no column {name!r}")
+            raise ValueError(f"the column {name!r} is missing")
     for name in map(str, frame.columns):
         column = frame[name]
         if name in ("m", "rows"):
             columns[name] = column.astype("int64")
         elif name in COLUMNS[3:]:
-            # By way of Python: pandas' own reader is off by a last digit now and then.
+            # Python's float is exact; pandas' own parser is sometimes wrong in the last digit.
             cells = [math.nan if cell == "" else float(cell) for cell in column]
             columns[name] = np.array(cells, dtype=np.float64)
         else:
@@ -233,27 +237,27 @@ def _typed(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _check_rows(frame: pd.DataFrame, path: Path, terms: Mapping[str, Any]) -> None:
-    """Refuse ids that are missing or twice there, in words of their own."""
+    """Refuse missing or repeated ids, and prices that do not match the terms."""
     unnamed = np.flatnonzero(frame["id"] == "")
     if len(unnamed):
         raise InputError(f"{path}: the id is missing in row {unnamed[0]}")
     twice = frame.duplicated(["id", "m"])
     if twice.any():
         row = frame[twice].iloc[0]
-        raise InputError(f"{path}: the id {row['id']!r} is there twice for m = {row['m']}")
+        raise InputError(f"{path}: the id {row['id']!r} occurs twice for m = {row['m']}")
     sizes = set(frame["m"].tolist())
     if sizes != set(terms["m"]):
-        raise InputError(f"{path}: the prices are for other m than terms.json says")
+        raise InputError(f"{path}: the prices are for different m than terms.json says")
     for m in sizes:
         n = int((frame["m"] == m).sum())
         if n != terms["offered"]:
             raise InputError(
-                f"{path}: {n} ids have a price for m = {m}, and {terms['offered']} are on offer"
+                f"{path}: {n} ids have a price for m = {m}, but {terms['offered']} are on offer"
             )
 
 
 def _checksum(frame: pd.DataFrame, terms: Mapping[str, Any]) -> str:
-    """SHA-256 of rows and terms in one spelling, whatever file they came from."""
+    """The SHA-256 of rows and terms, equal for rows from CSV and from Parquet."""
     names = [str(name) for name in frame.columns]
     cells = [frame[name].tolist() for name in names]
     rows = [[_spelled(cell) for cell in row] for row in zip(*cells, strict=True)]

@@ -1,4 +1,4 @@
-"""Does it pay to split a bundle? Its price as a set, beside those of its parts."""
+"""Whether it pays to split a bundle: its value as a set beside the values of its parts."""
 
 from __future__ import annotations
 
@@ -11,32 +11,33 @@ import numpy as np
 
 from dshapley.data.points import Array, Floats
 from dshapley.errors import InputError, nearest, warn
+from dshapley.inference.sampled import SampledValuation
 from dshapley.inference.uncertainty import bonferroni_quantile, check_confidence
 from dshapley.inference.valuation import Valuation
+from dshapley.sampling.provenance import Identity
 
 if TYPE_CHECKING:
     import pandas as pd
-from dshapley.sampling.provenance import Identity
 
 __all__ = ["Splitting", "splitting"]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Splitting:
-    """What splitting does to each bundle. Made by `splitting`.
+    """What splitting does to the value of each bundle, as returned by `splitting`.
 
     Attributes
     ----------
     ids, parts
-        The bundles, and into how many parts each is split.
+        The bundles, and the number of parts of each.
     whole, split
-        Its value as a set, and the sum of its parts' values.
+        The value of each bundle as a set, and the sum of its parts' values.
     difference, stderr
-        split - whole, and the error of that.
+        split - whole, and its standard error.
     low, high
-        Intervals for the difference that hold for all bundles at once.
+        Intervals for the differences that hold for all bundles at once.
     joint
-        Whether both come from the same draws, whose errors cancel in the difference.
+        Whether both come from the same draws, so that common errors cancel in the difference.
     """
 
     ids: Array
@@ -51,11 +52,11 @@ class Splitting:
 
     @property
     def beyond_error(self) -> Array:
-        """Which bundles change their total by being split, beyond the error."""
+        """Which bundles change their total beyond the error if they are split."""
         return (self.low > 0) | (self.high < 0)
 
     def to_frame(self) -> pd.DataFrame:
-        """A data frame by bundle."""
+        """A data frame with one row for each bundle."""
         import pandas as pd
 
         names = ("parts", "whole", "split", "difference", "stderr", "low", "high", "beyond_error")
@@ -67,28 +68,28 @@ class Splitting:
 def splitting(
     whole: Valuation, parts: Valuation, part_of: Sequence[Any] | Array, *, confidence: float = 0.95
 ) -> Splitting:
-    """Whether the parts of bundles are worth as much as the bundles, beyond the errors.
+    """Whether the parts of each bundle are worth as much as the bundle, beyond the errors.
 
-    A seller who is paid by the list gains by splitting a bundle whose parts are worth more, and
-    a buyer by asking for it whole. The value of a set is not the sum of its rows' in general, as
-    small as the set may be beside m: with f(j) the mean of U over sets of j rows, b rows like all
-    others are worth m^-1 (sum over j < b of f(m + j) - f(j)) as a set and b/m (f(m) - f(0)) one by
-    one, so that their parts are worth more by about m^-1 (sum over j < b of f(j) - f(0)). It is
-    nothing only where so few rows by themselves teach nothing. A warning names the bundles whose
-    totals differ beyond the error.
+    If the parts are worth more, the seller gains by splitting the bundle, and the buyer by asking
+    for it whole. A warning names the bundles whose totals differ beyond the error.
+
+    The value of a set is in general not the sum of its rows' values, even if the set is small
+    beside m. Let f(j) be the mean of U over sets of j rows. Then b typical rows are worth
+    m^-1 (sum over j < b of f(m + j) - f(j)) as a set and b/m (f(m) - f(0)) one by one. So the
+    parts are worth more by about m^-1 (sum over j < b of f(j) - f(0)), which is 0 only if so few
+    rows teach the model nothing.
 
     Parameters
     ----------
     whole
-        Values of bundles, such as of `value(..., groups=...)`.
+        Values of bundles, such as from `value(..., groups=...)`.
     parts
-        Values of rows, or of smaller bundles, for the same m. Where both runs have the same
-        database, m, weights, seed and draws, their sets S are the same, and what the errors have
-        in common cancels.
+        Values of rows, or of smaller bundles, for the same m. If both runs have the same database,
+        m, weights, seed and draws, their sets S are the same and common errors cancel.
     part_of
-        For each part, in the order of `parts.ids`, the bundle that it belongs to.
+        The bundle of each part, in the order of `parts.ids`.
     confidence
-        Of the intervals, for all bundles at once (Bonferroni).
+        The confidence of all intervals at once (Bonferroni).
 
     Examples
     --------
@@ -104,9 +105,13 @@ def splitting(
     names = np.array([str(name) for name in part_of])
     ids = [str(name) for name in whole.ids]
     if len(names) != len(parts):
-        raise InputError(f"part_of names {len(names)} bundles for {len(parts)} parts: one for each")
+        raise InputError(
+            f"part_of has {len(names)} entries for {len(parts)} parts: give one for each"
+        )
     if whole.m != parts.m:
-        raise InputError(f"the bundles are valued for m = {whole.m} and the parts for {parts.m}")
+        raise InputError(
+            f"the bundles have values for m = {whole.m} and the parts for m = {parts.m}: use one m"
+        )
     _check_names(names, ids)
     _check_potential(whole.about.identity, parts.about.identity)
     member = names == np.array(ids)[:, np.newaxis]
@@ -114,14 +119,14 @@ def splitting(
     if (covered != whole.rows).any():
         i = int(np.flatnonzero(covered != whole.rows)[0])
         raise InputError(
-            f"the bundle {ids[i]!r} has {whole.rows[i]} rows, and its parts {covered[i]}"
+            f"the bundle {ids[i]!r} has {whole.rows[i]} rows, but its parts have {covered[i]}"
         )
     split = member @ parts.values
     joint = _same_draws(whole, parts)
     stderr = _errors(whole, parts, member, joint)
     quantile = bonferroni_quantile(confidence, len(ids), min(whole.freedom, parts.freedom))
     difference = split - whole.values
-    # Marginals are kept in single precision: what all draws agree on is known to that only.
+    # Marginals are kept in single precision, which limits the difference even without error.
     rounding = np.finfo(np.float32).eps * (member @ np.abs(parts.values) + np.abs(whole.values))
     half = quantile * stderr + rounding
     found = Splitting(
@@ -150,30 +155,30 @@ def _check_potential(ours: Identity, theirs: Identity) -> None:
         there = theirs.potential.get(name)
         if name != "path" and theirs.potential and value != there:
             raise InputError(
-                f"the parts were valued under another potential than the bundles: {name} is "
+                f"the parts were valued with a different potential than the bundles: {name} is "
                 f"{there} instead of {value}"
             )
 
 
 def _same_draws(whole: Valuation, parts: Valuation) -> bool:
-    """Whether both runs drew the same sets S, and asked the same U of them."""
-    if whole.terms is None or parts.terms is None:
+    """Whether both runs drew the same sets S and evaluated the same U on them."""
+    if not (isinstance(whole, SampledValuation) and isinstance(parts, SampledValuation)):
         return False
-    ours, theirs = whole.terms.draws, parts.terms.draws
+    ours, theirs = whole.draws, parts.draws
     if len(ours) != len(theirs) or not ours.about.identity.potential:
         return False
-    # Bundles and their parts are different points, and nothing else may be different.
+    # Bundles and their parts are different points; nothing else may differ.
     one, two = (replace(d.about.identity, points=None, ids=None) for d in (ours, theirs))
     same = one == two
     return same and np.array_equal(ours.t, theirs.t) and np.array_equal(ours.k, theirs.k)
 
 
 def _errors(whole: Valuation, parts: Valuation, member: Array, joint: bool) -> Floats:
-    if whole.terms is None or parts.terms is None:
-        return whole.stderr + member @ parts.stderr  # nobody knows what they have in common
+    if not (isinstance(whole, SampledValuation) and isinstance(parts, SampledValuation)):
+        return whole.stderr + member @ parts.stderr  # the worst case of unknown correlations
     ours = whole.influence()
     theirs = np.sum(
-        [part @ member[:, columns].T for columns, part in parts._influences()], axis=0
+        [part @ member[:, columns].T for columns, part in parts.influences()], axis=0
     )  # fmt: skip
     if joint:
         return np.sqrt(((theirs - ours) ** 2).sum(axis=0))
@@ -188,7 +193,8 @@ def _warn(found: Splitting) -> None:
     by = found.difference[worst]
     size = abs(by / found.whole[worst]) if found.whole[worst] else math.inf
     warn(
-        f"{len(beyond)} of {len(found.ids)} bundles change their total by being split, beyond the "
-        f"error; most {str(found.ids[worst])!r}, whose parts are worth {abs(by):.3g} "
-        f"({size:.0%}) {'more' if by > 0 else 'less'} than the whole"
+        f"{len(beyond)} of {len(found.ids)} bundles change their total beyond the error if they "
+        "are "
+        f"split; the largest change is that of {str(found.ids[worst])!r}, whose parts are worth "
+        f"{abs(by):.3g} ({size:.0%}) {'more' if by > 0 else 'less'} than the whole"
     )

@@ -1,9 +1,7 @@
-"""What a party publishes of its table before a sale.
+"""Making the summary of a table of numbers, or of a table with text columns.
 
-A summary holds column names, a mean and a spread for each, class names, and for each of some
-public random directions the means of the rows' projections in equal parts of their order: no row,
-and no number that rests on fewer than five. It is not private in the sense of a theorem (no noise
-is added): publish what you would publish of a table's margins.
+`summary` takes points. `table_summary` first turns the columns of a table into numbers; it uses
+only statistics that are published, so that both sides of a sale get the same columns.
 """
 
 from __future__ import annotations
@@ -11,158 +9,31 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
-from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-import msgspec
 import numpy as np
 
+from dshapley.data.encoding import is_number, near_unique, plain_columns
 from dshapley.data.points import Array, Floats, Points, as_points
+from dshapley.data.tables import check_target, task_of
 from dshapley.data.targets import are_classes
-from dshapley.documents import read_document
-from dshapley.errors import InputError, is_whole, nearest
-from dshapley.files import write_atomically
+from dshapley.errors import InputError, is_whole, nearest, warn
+from dshapley.market.summary_file import LARGEST, Summary
 
-__all__ = ["LEAST_ROWS", "Summary", "coarser", "load_summary", "summary"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["LEAST_ROWS", "coarser", "coded", "coding_of", "summary", "table_summary"]
 
 LEAST_ROWS = 5
-"""Rows that a published number rests on, at least."""
+"""The least number of rows that a published number is computed from."""
 _MOST_PARTS = 64
 _SPLITS = 100
 _MOST_SPLIT = 5000
-"""Rows that are split into halves to see what chance alone does."""
-_FORMAT = 1
-_LARGEST = 1e50
-"""Of the numbers in a summary, and of the least scale's inverse: so that no distance overflows."""
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Summary:
-    """What is published of a table. Made by `summary`.
-
-    Attributes
-    ----------
-    columns, rows
-        The names of the columns, and how many rows there are.
-    mean, scale
-        What columns are centred on and divided by: those of the table first published.
-    classes
-        The class names; empty for a label that is a number, None where there is no label.
-    label
-        For a label that is a number: its mean and spread.
-    label_cost
-        The distance between two classes; or what a spread of the label counts.
-    means
-        Of the projections: a row a direction, a column for each equal part of the rows in order.
-    noise
-        By the number of parts: the distance of two random halves of the table, mean and 95 %
-        quantile, times the square root of a quarter of the rows.
-    own_mean
-        The means of this table's columns, after centring and scaling.
-    """
-
-    columns: tuple[str, ...]
-    rows: int
-    mean: Floats
-    scale: Floats
-    classes: tuple[str, ...] | None
-    label: tuple[float, float]
-    label_cost: float
-    seed: int
-    means: Floats
-    noise: Mapping[int, tuple[float, float]]
-    own_mean: Floats
-    coding: Mapping[str, Any] | None = None
-    """How a table became these columns, where it was one: see `dshapley.market.coding`."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        found: dict[str, Any] = {"format": _FORMAT}
-        for name, value in self.__dict__.items():
-            found[name] = value.tolist() if isinstance(value, np.ndarray) else value
-        return {**found, "noise": {str(n): list(pair) for n, pair in self.noise.items()}}
-
-    def save(self, path: str | Path) -> None:
-        """Write it as JSON, whole or not at all."""
-        path = Path(path)
-        text = json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, lambda file: file.write(text.encode()))
-
-
-_Number = Annotated[float, msgspec.Meta(ge=-_LARGEST, le=_LARGEST)]
-_Scale = Annotated[float, msgspec.Meta(ge=1 / _LARGEST, le=_LARGEST)]
-
-
-class _Column(msgspec.Struct):
-    """How a column of a table was coded: a number by its median, text by its values."""
-
-    name: str
-    median: _Number | msgspec.UnsetType = msgspec.UNSET
-    values: Annotated[list[str], msgspec.Meta(max_length=100)] | msgspec.UnsetType = msgspec.UNSET
-
-
-class _Coding(msgspec.Struct):
-    target: str
-    task: Literal["classification", "regression"]
-    columns: list[_Column]
-
-
-class _Summary(msgspec.Struct, forbid_unknown_fields=True):
-    """What a summary's file must hold."""
-
-    format: int
-    columns: Annotated[list[str], msgspec.Meta(min_length=1)]
-    rows: Annotated[int, msgspec.Meta(ge=1)]
-    mean: list[_Number]
-    scale: list[_Scale]
-    classes: list[str] | None
-    label: tuple[_Number, _Scale]
-    label_cost: Annotated[float, msgspec.Meta(ge=0, le=_LARGEST)]
-    seed: Annotated[int, msgspec.Meta(ge=0)]
-    means: Annotated[list[list[_Number]], msgspec.Meta(min_length=1, max_length=10_000)]
-    noise: dict[str, tuple[_Number, _Number]]
-    own_mean: list[_Number]
-    coding: _Coding | None
-
-
-def load_summary(path: str | Path) -> Summary:
-    """A summary from its file."""
-    path = Path(path)
-    if not os.path.lexists(path):
-        raise InputError(f"{path}: no such file")
-    try:
-        raw = read_document(path, _Summary, format_number=_FORMAT)
-        del raw["format"]
-        _check_parts(raw)
-        for name in ("mean", "scale", "means", "own_mean"):
-            raw[name] = np.array(raw[name], dtype=np.float64)
-        raw["noise"] = {int(n): (float(a), float(b)) for n, (a, b) in raw["noise"].items()}
-        raw["columns"], raw["label"] = tuple(raw["columns"]), tuple(raw["label"])
-        raw["classes"] = None if raw["classes"] is None else tuple(raw["classes"])
-    except ValueError as error:  # FormatError among them
-        raise InputError(f"{path} is not a summary made by dshapley publish: {error}") from None
-    return Summary(**raw)
-
-
-def _check_parts(raw: Mapping[str, Any]) -> None:
-    """Refuse parts that do not fit together."""
-    parts = {len(row) for row in raw["means"]}
-    n_parts = max(parts)
-    sizes = [2**i for i in range(1, n_parts.bit_length())]
-    columns = [] if raw["coding"] is None else raw["coding"]["columns"]
-    if not (
-        len(raw["columns"]) == len(raw["mean"]) == len(raw["scale"]) == len(raw["own_mean"])
-        and parts == {n_parts}
-        and n_parts >= 2
-        and n_parts & (n_parts - 1) == 0
-        and set(raw["noise"]) == {str(size) for size in sizes}
-        and all(("median" in column) != ("values" in column) for column in columns)
-    ):
-        raise ValueError("its parts do not fit together")
+"""The most rows that are split into halves to measure what chance alone does."""
+_MOST_CATEGORIES = 50
+_MISSING = "missing"
 
 
 def summary(
@@ -175,27 +46,29 @@ def summary(
     number: bool | None = None,
     coding: Mapping[str, Any] | None = None,
 ) -> Summary:
-    """What to publish of a table: means of its projections on random directions. No rows.
+    """What to publish of a table: means of its projections on random directions, but no rows.
 
-    Numbers are centred and divided by their spread, columns of only 0 and 1 are left as they
-    are. The label belongs to the distribution: a class is a column of its own with `label_cost` /
-    sqrt(2) in it, so that rows of two classes are at least `label_cost` apart; a number is scaled
-    as columns are and multiplied by it. Directions follow from the seed and the names of the
-    columns and classes, so that both sides have the same.
+    Columns are centred and divided by their spread; columns of only 0 and 1 are left as they are.
+    Labels are columns too, since they belong to the distribution. Each class gets a column that
+    holds `label_cost` / sqrt(2) for its rows, so that rows of two classes are at least `label_cost`
+    apart. Numeric labels are scaled like other columns and multiplied by `label_cost`. The
+    directions follow from the seed and the names of the columns and classes, so that both sides
+    use the same ones.
 
     Parameters
     ----------
     points
-        Points or a pair (X, y); columns of numbers, none missing.
+        Points or a pair (X, y), with columns of numbers and no missing values.
     like
-        The other side's summary: scales, classes, directions and label cost are then its own,
-        and the two can be compared.
+        The other side's summary. Scales, classes, directions and label cost are then taken from
+        it, which makes the two summaries comparable.
     n_projections, seed, label_cost
-        How many directions, their seed, and what labels count; not with `like`.
+        The number of directions, their seed, and the weight of labels; ignored with `like`.
     number
-        Whether the label is a number; by default where it is one and has more than 20 values.
+        Whether labels are numbers and not classes [default: they are numbers if they have more
+        than 20 different values].
     coding
-        Kept in the summary: how a table became these columns.
+        How a table became these columns; it is kept in the summary.
 
     Examples
     --------
@@ -207,16 +80,17 @@ def summary(
     points = as_points(points, name="points")
     X = _numbers(points)
     if len(X) < 4 * LEAST_ROWS:
-        raise InputError(f"a summary of {len(X)} rows would show them: {4 * LEAST_ROWS} at least")
+        raise InputError(
+            f"a summary of only {len(X)} rows would reveal them: give at least {4 * LEAST_ROWS} "
+            "rows"
+        )
     if like is None:
         if not is_whole(n_projections, least=1):
-            raise InputError(f"n_projections = {n_projections}: it is a whole number above 0")
+            raise InputError(f"n_projections = {n_projections}: give a whole number above 0")
         if not is_whole(seed, least=0):
             raise InputError(f"seed = {seed}: a seed is a whole number, 0 or more")
-        if not 0 <= label_cost <= _LARGEST:
-            raise InputError(
-                f"label_cost = {label_cost}: a distance is a number from 0 to {_LARGEST:g}"
-            )
+        if not 0 <= label_cost <= LARGEST:
+            raise InputError(f"label_cost = {label_cost}: give a number from 0 to {LARGEST:g}")
         mean, scale = _moments(X)
         classes, label = _label_rule(points.y, number)
         rule = (tuple(points.columns), mean, scale, classes, label, float(label_cost), int(seed))
@@ -251,42 +125,46 @@ def _numbers(points: Points) -> Floats:
     try:
         X = np.asarray(points.X, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InputError("points: a summary is of numbers; encode text columns first") from None
+        raise InputError("points: a column is not numeric; encode text columns first") from None
     if not np.isfinite(X).all():
         raise InputError("points: a value is missing or infinite; fill it in or drop the row")
-    if np.abs(X).max(initial=0.0) > _LARGEST:
-        raise InputError(f"points: a number is beyond {_LARGEST:g}; give the column another unit")
+    if np.abs(X).max(initial=0.0) > LARGEST:
+        raise InputError(
+            f"points: a number is larger than {LARGEST:g}; give its column another unit"
+        )
     return X
 
 
 def _moments(X: Floats) -> tuple[Floats, Floats]:
-    """What columns are centred on and divided by; 0 and 1 for those of only 0 and 1."""
+    """What columns are centred on and divided by: 0 and 1 for columns of only 0 and 1."""
     truth = ((X == 0) | (X == 1)).all(axis=0)
     spread = X.std(axis=0)
-    scale = np.where(truth | (spread < 1 / _LARGEST), 1.0, spread)
+    scale = np.where(truth | (spread < 1 / LARGEST), 1.0, spread)
     return np.where(truth, 0.0, X.mean(axis=0)), scale
 
 
 def _label_rule(
     y: Array | None, number: bool | None
 ) -> tuple[tuple[str, ...] | None, tuple[float, float]]:
-    """Class names, or the mean and spread of a number. No class of few rows is named."""
+    """The class names, and the mean and spread of numeric labels."""
     if y is None:
         return None, (0.0, 1.0)
     if number is None:
         number = not are_classes(y)
     if number:
         y = y.astype(np.float64)
-        if not np.abs(y).max() <= _LARGEST:
-            raise InputError(f"points: a label is beyond {_LARGEST:g}; give it another unit")
+        if not np.abs(y).max() <= LARGEST:
+            raise InputError(
+                f"points: a label is larger than {LARGEST:g}; give labels another unit"
+            )
         spread = float(y.std())
-        return (), (float(y.mean()), spread if spread >= 1 / _LARGEST else 1.0)
+        return (), (float(y.mean()), spread if spread >= 1 / LARGEST else 1.0)
     names, counts = np.unique(y, return_counts=True)
     rare = names[counts < LEAST_ROWS]
     if len(rare):
         raise InputError(
-            f"{len(rare)} classes have fewer than {LEAST_ROWS} rows, which a summary would show: "
-            "leave these rows out, or for a label that is a number say regression"
+            f"{len(rare)} classes have fewer than {LEAST_ROWS} rows, which a summary would reveal: "
+            "leave these rows out; if the labels are numbers, ask for regression"
         )
     return tuple(str(label) for label in names), (0.0, 1.0)
 
@@ -299,12 +177,14 @@ def _label_columns(
     cost: float,
 ) -> Floats:
     if (y is None) != (classes is None):
-        raise InputError("one side has labels and the other has none")
+        raise InputError(
+            "one side has labels and the other has none: give both sides labels, or none"
+        )
     if y is None or classes is None:
         return np.empty((n, 0))
     if not classes:
         if y.dtype.kind not in "iuf":
-            raise InputError("the labels of one side are numbers and those of the other are not")
+            raise InputError("the other side's labels are numbers, and the labels here are not")
         return ((y.astype(np.float64) - label[0]) / label[1] * cost)[:, np.newaxis]
     names = np.array([str(value) for value in y])
     odd = sorted(set(names.tolist()) - set(classes))
@@ -316,14 +196,15 @@ def _label_columns(
 def _check_columns(points: Points, like: Summary) -> None:
     if tuple(points.columns) != like.columns:
         odd = [c for c in like.columns if c not in points.columns]
-        hint = f"there is no {odd[0]!r} here" if odd else "they come in another order"
-        raise InputError(f"the columns are not those of the other side's summary: {hint}")
+        hint = f"there is no {odd[0]!r} here" if odd else "their order is different"
+        raise InputError(f"the columns differ from those of the other side's summary: {hint}")
 
 
 def _directions(names: list[str], d: int, n: int, seed: int) -> Floats:
-    """Random unit vectors, a column each: of what both sides know alone.
+    """Random unit vectors as columns, made only from what both sides know.
 
-    Whole orthonormal bases, which cover all directions more evenly than vectors one by one.
+    They come in orthonormal bases, which cover all directions more evenly than independent
+    vectors do.
     """
     text = json.dumps(names).encode()
     public = int.from_bytes(hashlib.sha256(text).digest()[:8], "big")
@@ -336,7 +217,7 @@ def _directions(names: list[str], d: int, n: int, seed: int) -> Floats:
 
 
 def _n_parts(n: int) -> int:
-    """Equal parts of n rows: a power of two, so that the finer of two tables can be made coarser.
+    """The number of equal parts of n rows: a power of two, so that parts can be merged in pairs.
 
     >>> _n_parts(20), _n_parts(100), _n_parts(10**6)
     (4, 16, 64)
@@ -347,7 +228,7 @@ def _n_parts(n: int) -> int:
 def _part_means(ordered: Floats, parts: int) -> Floats:
     """The mean of each equal part of each column's sorted numbers: (columns, parts).
 
-    A row on the edge of two parts counts in both by its share.
+    A row on the edge of two parts counts in each by its share.
 
     >>> _part_means(np.arange(6.0)[:, np.newaxis], 4)
     array([[0.33333333, 1.66666667, 3.33333333, 4.66666667]])
@@ -362,17 +243,17 @@ def _part_means(ordered: Floats, parts: int) -> Floats:
 
 
 def coarser(means: Floats, parts: int) -> Floats:
-    """The same means over fewer parts."""
+    """The means over fewer parts, each of which joins several of these."""
     return means.reshape(len(means), parts, -1).mean(axis=2)
 
 
 def _noise(
     rows: Floats, names: list[str], n_projections: int, seed: int, parts: int
 ) -> dict[int, tuple[float, float]]:
-    """How far apart two random halves are, for each number of parts, in units of chance.
+    """The distance between two random halves of the rows, for each number of parts.
 
-    The distance of samples of n and n' rows of one distribution goes as sqrt(1/n + 1/n'), which is
-    divided out: for halves of n rows it is 2 / sqrt(n).
+    The distance between samples of n and n' rows of one distribution is proportional to
+    sqrt(1/n + 1/n'), which is divided out. For the halves of n rows this is 2 / sqrt(n).
     """
     rng = np.random.default_rng([seed, len(rows)])
     if len(rows) > _MOST_SPLIT:
@@ -386,7 +267,7 @@ def _noise(
     for _ in range(_SPLITS):
         half = np.zeros(n, dtype=bool)
         half[rng.permutation(n)[: n // 2]] = True
-        inside = half[order].T  # a row a direction, so that what is picked stays in order
+        inside = half[order].T  # one row for each direction: a mask keeps the order within rows
         one, other = (
             ordered.T[mask].reshape(n_projections, n // 2).T for mask in (inside, ~inside)
         )
@@ -398,3 +279,111 @@ def _noise(
         size: (float(np.mean(gaps)) * unit, float(np.quantile(gaps, 0.95)) * unit)
         for size, gaps in found.items()
     }
+
+
+def table_summary(
+    table: pd.DataFrame,
+    *,
+    target: str | None = None,
+    task: str = "auto",
+    drop: Sequence[str] = (),
+    like: Summary | None = None,
+    n_projections: int = 100,
+    seed: int = 0,
+    label_cost: float = 1.0,
+) -> Summary:
+    """The summary of a table of numbers and text, for `match`.
+
+    Missing numbers are filled with the median, and a text column becomes one column for each of
+    its frequent values. With `like`, the other side's summary, medians and values are taken from
+    there.
+
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"age": [20, None] * 20, "job": ["cook"] * 40, "y": ["a", "b"] * 20})
+    >>> table_summary(table, target="y").columns
+    ('age', 'job=cook', 'job=(other)')
+    """
+    if like is not None:
+        if like.coding is None:
+            raise InputError(
+                "the other side's summary is of arrays: ask for one of a table (dshapley publish)"
+            )
+        known = like.coding["target"]
+        if target is not None and target != known:
+            raise InputError(f"the other side's target is {known!r}, not {target!r}")
+        return summary(coded(table, like.coding), like=like)
+    if target is None:
+        raise InputError(
+            "name the column to predict (--target): its labels are part of the summary"
+        )
+    coding = coding_of(table, target=target, task=task, drop=drop)
+    return summary(
+        coded(table, coding),
+        n_projections=n_projections,
+        seed=seed,
+        label_cost=label_cost,
+        number=coding["task"] == "regression",
+        coding=coding,
+    )
+
+
+def coding_of(
+    table: pd.DataFrame, *, target: str, task: str = "auto", drop: Sequence[str] = ()
+) -> dict[str, Any]:
+    """What both sides need to know about a table's columns, as plain values.
+
+    That is the median of each numeric column, and the 49 most frequent values of each text column
+    among those that at least five rows have.
+    """
+    task = task_of(table, target, asked=task)
+    for column in drop:
+        if column not in table.columns:
+            hint = nearest(column, table.columns)
+            raise InputError(f"the table has no column {column!r}; {hint}")
+    others = [c for c in table.columns if c not in (target, *drop) and table[c].notna().any()]
+    alone = [c for c in others if near_unique(table[c])]
+    if alone:
+        warn(f"text columns whose values are nearly all different are left out: {', '.join(alone)}")
+    columns = []
+    for name in others:
+        if name in alone:
+            continue
+        if is_number(table[name]):
+            numbers = plain_columns(table[[name]], [name])[name]
+            columns.append({"name": name, "median": float(numbers.median())})
+        else:
+            counts = plain_columns(table[[name]], [])[name].fillna(_MISSING).value_counts()
+            kept = counts[counts >= LEAST_ROWS].index[: _MOST_CATEGORIES - 1]
+            columns.append({"name": name, "values": sorted(map(str, kept))})
+    if not columns:
+        raise InputError("no column is left except the target: drop fewer columns")
+    return {"target": target, "task": task, "columns": columns}
+
+
+def coded(table: pd.DataFrame, coding: Mapping[str, Any]) -> Points:
+    """The table's rows as points with numeric columns."""
+    import pandas as pd
+
+    y = check_target(table, coding["target"], name="table")
+    found: dict[str, Any] = {}
+    for column in coding["columns"]:
+        name = column["name"]
+        if name not in table.columns:
+            raise InputError(f"the table lacks the column {name!r}, which the other side has")
+        if "median" in column:
+            if not is_number(table[name]) and table[name].notna().any():
+                raise InputError(
+                    f"the column {name!r} has numbers on the other side but text in this table"
+                )
+            found[name] = plain_columns(table[[name]], [name])[name].fillna(column["median"])
+            if np.isinf(found[name]).any():
+                raise InputError(f"the table has an infinite value in column {name!r}")
+        else:
+            text = plain_columns(table[[name]], [])[name].fillna(_MISSING)
+            for value in column["values"]:
+                found[f"{name}={value}"] = (text == value).astype(float)
+            found[f"{name}=(other)"] = (~text.isin(column["values"])).astype(float)
+    if coding["task"] == "regression" and not is_number(y):
+        raise InputError(f"the target {y.name!r} is text, but regression needs numbers")
+    labels = y.astype(float) if coding["task"] == "regression" else y.map(str)
+    return Points(pd.DataFrame(found, index=table.index), labels)

@@ -1,4 +1,7 @@
-"""What a model's answers are worth: `metric` has ours, `scorers` those of scikit-learn."""
+"""Metrics, which score the outputs of models.
+
+`metric` has our metrics, and `scorers` makes metrics of scikit-learn's scorers.
+"""
 
 from dshapley.metrics.metric import METRICS, Metric, Output, as_metric, range_of
 

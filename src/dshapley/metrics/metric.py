@@ -1,7 +1,7 @@
-"""Metrics: (y, outputs) -> one score per row of outputs.
+"""Metrics: functions (y, outputs) -> one score for each row of outputs.
 
-A row of outputs is what one trained model says of the whole test set, so that a learner can
-have many models scored at once. All metrics but R2 lie in [0, 1], and more is better.
+A row of outputs holds what one trained model outputs for the whole test set, so one call scores
+many models. Higher scores are better, and all metrics except R2 lie in [0, 1].
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from dshapley.errors import InputError, nearest
 __all__ = ["METRICS", "Metric", "Output", "as_metric", "range_of"]
 
 Output: TypeAlias = Literal["label", "probability", "score", "decision", "prediction"]
-"""What a metric wants of a model for each of the n test rows, stacked over r models:
+"""The kind of output that a metric scores, for the n test rows and stacked over r models:
 
-- label: (r, n) codes of the predicted class, -1 for a class that the test set lacks;
-- probability: (r, n, c) with the test set's classes first;
-- score: (r, n, c) decision values or probabilities, only their order counts;
-- decision: (r, n, c) decision values, for scorers that read them of three classes or more;
+- label: (r, n) codes of the predicted classes, -1 for a class that is not in the test set;
+- probability: (r, n, c) with the classes of the test set first;
+- score: (r, n, c) decision values or probabilities, of which only the order matters;
+- decision: (r, n, c) decision values, for scorers that need them for three or more classes;
 - prediction: (r, n) what `predict` returns, labels or numbers as they are.
 """
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A named score with the kind of output it needs.
+    """A named score and the kind of output that it needs.
 
-    `score(y, outputs)` gets codes 0..c-1 for y, except where `output` is "prediction": there y
-    is as the user gave it. It returns one score per row of outputs.
+    `score(y, outputs)` returns one score for each row of outputs. It gets y as codes 0..c-1, but if
+    `output` is "prediction" it gets y as the user gave it.
     """
 
     name: str
@@ -43,26 +43,26 @@ class Metric:
     _: KW_ONLY
     task: Literal["classification", "regression", "any"] = "any"
     mean_of_rows: bool = False
-    """Whether the score is a mean over the test rows, whatever their classes."""
+    """Whether the score is a mean over the test rows, so that it is defined for any test labels."""
 
 
 def accuracy(y: Array, labels: Array) -> Floats:
-    """The share of test rows whose predicted class is right."""
+    """The share of test rows whose class is predicted correctly."""
     right = labels == y.astype(labels.dtype)
-    # Along an axis numpy makes a number of each bit first, which takes four times as long.
+    # Counting packed bits is four times as fast as a mean of booleans along an axis.
     return np.bitwise_count(np.packbits(right, axis=1)).sum(axis=1, dtype=np.int64) / len(y)
 
 
 def balanced_accuracy(y: Array, labels: Array) -> Floats:
-    """The mean over the test set's classes of the share predicted right."""
+    """The mean, over the classes of the test set, of the share of rows predicted correctly."""
     right = labels == y
     return np.mean([right[:, y == c].mean(axis=1) for c in np.unique(y)], axis=0)
 
 
 def f1(y: Array, labels: Array) -> Floats:
-    """F1 of the second class where the test set has two (in sorted order), else the mean over all.
+    """F1 of the second class (in sorted order) for two classes, else the mean F1 over the classes.
 
-    A class that is neither there nor predicted scores 0, as in scikit-learn.
+    The classes are those of the test labels.
     """
     classes = np.unique(y)
     chosen = classes[1:] if len(classes) == 2 else classes
@@ -76,9 +76,9 @@ def f1(y: Array, labels: Array) -> Floats:
 
 
 def roc_auc(y: Array, scores: Array) -> Floats:
-    """Area under the ROC curve; for more than two classes the mean of one against the rest.
+    """The area under the ROC curve; for three or more classes the mean of one against the rest.
 
-    Ties count one half, so that a constant predictor scores 1/2.
+    Ties count one half, so a constant predictor scores 1/2.
     """
     from scipy.stats import rankdata
 
@@ -95,31 +95,31 @@ def roc_auc(y: Array, scores: Array) -> Floats:
 
 
 def log_score(y: Array, probabilities: Array, *, floor: float = 1e-3) -> Floats:
-    """1 + mean log p(y) / log(1/floor), with p no smaller than `floor`: in [0, 1].
+    """1 + mean log p(y) / log(1/floor), with p clipped below at `floor`; it lies in [0, 1].
 
-    The plain log score is unbounded: one confident mistake would be worth more than any point.
+    The plain log score is unbounded, so one confident mistake could outweigh all other test rows.
     """
     p = np.maximum(probabilities[:, np.arange(len(y)), y], floor)
     return np.asarray(1.0 - np.log(p).mean(axis=1) / np.log(floor), dtype=np.float64)
 
 
 def brier(y: Array, probabilities: Array) -> Floats:
-    """1 - half the mean squared distance of the probabilities from the true class: in [0, 1]."""
+    """1 - half the mean squared distance of the probabilities from the true class, in [0, 1]."""
     p_true = probabilities[:, np.arange(len(y)), y]
     distance = (probabilities**2).sum(axis=2) - 2.0 * p_true + 1.0
     return np.asarray(1.0 - 0.5 * distance.mean(axis=1), dtype=np.float64)
 
 
 def r2(y: Array, predictions: Array) -> Floats:
-    """The share of the test set's variance explained; unbounded below."""
+    """The share of the test labels' variance that is explained; it has no lower bound."""
     return np.asarray(1.0 - ((predictions - y) ** 2).mean(axis=1) / y.var(), dtype=np.float64)
 
 
 def neg_mse(y: Array, predictions: Array) -> Floats:
-    """1 - mean squared error in units of 4 var(y), each row's share at most 1: in [0, 1].
+    """1 - mean of min(squared error / (4 var(y)), 1), which lies in [0, 1].
 
     A row that is off by more than two standard deviations counts as fully wrong, so that one
-    wild prediction of a model trained on three points cannot outweigh everything else.
+    extreme prediction of a model trained on three points cannot outweigh everything else.
     """
     error = (predictions - y) ** 2 / (4.0 * y.var())
     return np.asarray(1.0 - np.minimum(error, 1.0).mean(axis=1), dtype=np.float64)
@@ -141,7 +141,7 @@ METRICS: dict[str, Metric] = {
 
 
 def range_of(name: object) -> tuple[float, float] | None:
-    """The lowest and the highest score by this metric; None where it is not one of ours.
+    """The lowest and the highest possible score by this metric; None if it is not one of ours.
 
     >>> range_of("accuracy"), range_of("r2"), range_of("f1_macro")
     ((0.0, 1.0), (-inf, 1.0), None)

@@ -1,7 +1,7 @@
-"""scikit-learn's scorers as metrics: `make_scorer(...)`, `get_scorer(...)`, or their names.
+"""Metrics made of scikit-learn's scorers: `make_scorer(...)`, `get_scorer(...)`, or their names.
 
-A scorer asks a trained model for its answer. Here it asks a stand-in, which answers what a
-learner has already computed, so that fast learners work with scorers too.
+A scorer calls methods of a trained model, such as `predict`. Here it gets a stand-in for the model,
+which returns the outputs that a learner has already computed, so fast learners work with scorers.
 """
 
 from __future__ import annotations
@@ -26,21 +26,22 @@ _OUTPUTS: dict[str, Output] = {
     "predict_proba": "probability",
     "decision_function": "score",
 }
-"""What a learner is asked for, by the method that a scorer calls."""
+"""The output that a learner must give, for each method that a scorer may call."""
 
 _OURS = ("accuracy", "balanced_accuracy", "r2")
-"""Scorers that equal our metric of that name on every test set."""
+"""Scorers that equal our metric of the same name on every test set."""
 
 _MOST_COUNTS = 2 * 10**7
-"""Counts of pairs of labels held at once, to find rows of outputs that score the same."""
+"""The largest table of label-pair counts that is made to find outputs with equal scores."""
 
 
 def chosen_metric(
     metric: str | Metric | Callable[..., float], *, estimator: Any, y: Array, classification: bool
 ) -> Metric:
-    """The metric meant: ours by name, else a scorer of scikit-learn, else a function.
+    """The metric that the user means: ours by name, else a scorer of scikit-learn, else a function.
 
-    `estimator` says which of several methods a scorer calls, and `y` are the test labels.
+    A scorer that accepts several methods calls the first one that `estimator` has. `y` holds the
+    test labels.
     """
     if isinstance(metric, str) and metric not in METRICS:
         metric = _named(metric)
@@ -52,11 +53,16 @@ def chosen_metric(
     methods, kind = _methods(metric), type(estimator).__name__
     method = next((one for one in methods if hasattr(estimator, one)), methods[0])
     if method not in _OUTPUTS:
-        raise InputError(f"{name} calls {method}, which no learner answers: use a function instead")
+        raise InputError(f"{name} calls {method}, which is not supported: use a function instead")
     if not classification and method != "predict":
-        raise InputError(f"{name} scores classes, but {kind} does regression")
+        raise InputError(
+            f"{name} scores classes, but {kind} does regression: use a metric for regression"
+        )
     if hasattr(estimator, "predict") and not hasattr(estimator, method):
-        raise InputError(f"{name} needs {' or '.join(methods)}, which {kind} does not have")
+        raise InputError(
+            f"{name} needs {' or '.join(methods)}, which {kind} does not have: use a different "
+            "metric or model"
+        )
     output = _OUTPUTS[method]
     classes = np.unique(y) if classification else None
     if method == "decision_function" and classes is not None and len(classes) > 2:
@@ -65,12 +71,12 @@ def chosen_metric(
 
 
 def is_scorer(metric: object) -> bool:
-    """Whether this is a scorer of scikit-learn: called as scorer(estimator, X, y)."""
+    """Whether this is a scorer of scikit-learn, which is called as scorer(estimator, X, y)."""
     return all(hasattr(metric, part) for part in ("_score_func", "_sign", "_response_method"))
 
 
 def is_metric_name(name: object) -> bool:
-    """Whether a text names a metric of ours or a scorer of scikit-learn."""
+    """Whether this is the name of one of our metrics or of a scorer of scikit-learn."""
     return name in METRICS or name in _scorers()
 
 
@@ -101,16 +107,16 @@ def _parts(scorer: Any) -> tuple[Any, ...]:
 
 
 def _methods(scorer: Any) -> tuple[str, ...]:
-    """The methods that a scorer calls: the first that the estimator has."""
+    """The methods that a scorer accepts; it calls the first one that the estimator has."""
     methods = scorer._response_method
     return (methods,) if isinstance(methods, str) else tuple(methods)
 
 
 def _name(scorer: Any) -> str:
-    """scikit-learn's name of a scorer, else that of its function."""
+    """scikit-learn's name for a scorer if it has one, else the name of its function."""
     known = (name for name, other in _scorers().items() if _parts(other) == _parts(scorer))
     name = next(known, None)
-    # A name of ours stands for our own metric, which may differ (f1, roc_auc).
+    # Names of our metrics are reserved, as a scorer of the same name may differ (f1, roc_auc).
     if name is not None and (name in _OURS or name not in METRICS):
         return name
     function = scorer._score_func
@@ -119,22 +125,22 @@ def _name(scorer: Any) -> str:
 
 @dataclass(frozen=True)
 class ScorerScore:
-    """(y, outputs) -> what a scorer says of each row of outputs."""
+    """The score function of a scorer: (y, outputs) -> one score for each row of outputs."""
 
     scorer: Any
     name: str
     method: str
     _: KW_ONLY
     classes: Array | None
-    """The test set's, sorted; None for regression."""
+    """The classes of the test set, sorted; None for regression."""
 
     def __call__(self, y: Array, outputs: Array) -> Floats:
         if self.classes is not None and self.method != "predict":
             y = self.classes[y]
-        X = np.zeros((len(y), 1))  # the stand-in does not look at it
+        X = np.zeros((len(y), 1))  # the stand-in ignores X
         first, group = self._alike(y, outputs)
         with warnings.catch_warnings():
-            # Such as: a class without any prediction. With small sets that is no news.
+            # With small sets warnings are common, for example of a class without any prediction.
             warnings.simplefilter("ignore", UserWarning)
             try:
                 scores = [float(self.scorer(self._model(row), X, y)) for row in outputs[first]]
@@ -144,10 +150,10 @@ class ScorerScore:
         return np.array(scores)[group]
 
     def _alike(self, y: Array, outputs: Array) -> tuple[Array, Array]:
-        """Rows of outputs to ask the scorer about, and for each row which of these it equals.
+        """The rows of outputs to score, and for each row the index of the scored row it equals.
 
         scikit-learn's scores of labels depend only on how often each pair of a true and a predicted
-        label occurs, so that rows with equal counts share one call.
+        label occurs, so rows with equal counts share one call of the scorer.
         """
         each = np.arange(len(outputs))
         if self.classes is None or self.method != "predict" or not self._counts_pairs():
@@ -169,20 +175,20 @@ class ScorerScore:
         return module.startswith("sklearn.metrics.") and "sample_weight" not in self.scorer._kwargs
 
     def _model(self, row: Array) -> Any:
-        """What the scorer sees of one trained model."""
+        """The stand-in for one trained model that the scorer gets."""
         said = self._said(row)
 
         def answer(X: Any) -> Array:
             return said
 
-        answer.__name__ = self.method  # by which scikit-learn tells what the answer is
+        answer.__name__ = self.method  # scikit-learn reads the kind of the answer from this name
         model = _stand_in(self.classes is not None)()
         setattr(model, self.method, answer)
         model.classes_ = self.classes
         return model
 
     def _said(self, row: Array) -> Array:
-        """One row of outputs in scikit-learn's form: columns for the test set's classes alone."""
+        """One row of outputs in scikit-learn's format, with columns for the test classes only."""
         if self.classes is None or self.method == "predict":
             return row
         row = row[:, : len(self.classes)]
@@ -190,13 +196,13 @@ class ScorerScore:
             return row[:, 1] if len(self.classes) == 2 else _finite(row)
         total = row.sum(axis=1, keepdims=True)
         even = np.full_like(row, 1.0 / len(self.classes))
-        # Dividing by a total of 1 could change the last digit.
+        # Do not divide where the total is about 1, which could change the last digit.
         scaled = np.divide(row, total, out=even, where=total > 0.0)
         shares: Array = np.where(np.abs(total - 1.0) < 1e-9, row, scaled)
         return shares
 
     def get_params(self, deep: bool = False) -> dict[str, Any]:
-        """What identifies it in a run's manifest (`dshapley.identity.plain`)."""
+        """The parts that identify the scorer in a run's manifest (`dshapley.identity.plain`)."""
         function = self.scorer._score_func
         known = str(getattr(function, "__module__", "")).startswith("sklearn.")
         return {
@@ -208,7 +214,10 @@ class ScorerScore:
 
 
 def _finite(decision: Array) -> Array:
-    """Decision values with a class that was never seen below all others, but not at -infinity."""
+    """Decision values with -infinity, for a class not in S, replaced by one below the row's lowest.
+
+    scikit-learn's scorers refuse infinite values.
+    """
     seen = np.isfinite(decision)
     lowest = np.where(seen, decision, np.inf).min(axis=1, keepdims=True)
     return np.where(seen, decision, lowest - 1.0)

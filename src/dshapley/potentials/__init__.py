@@ -1,8 +1,11 @@
-"""What a set of points is worth: U(S), and U(S + z) - U(S).
+"""Potentials U(S), the worth of a set of points, and marginals U(S + z) - U(S).
 
-`protocol` (any function is a potential), `model` (a model trained and scored), `mean` (the paper's
-mean estimation), `preprocessing` (the first steps of a pipeline), `testing` (the contract for
-potentials and learners of your own), `checks` (errors before the first draw).
+- `protocol`: what a potential must provide; any function of a set of points is one.
+- `model`: the potential of a model that is trained on S and scored on a test set.
+- `mean`: the paper's mean estimation.
+- `preprocessing`: the first steps of a pipeline, fitted once.
+- `testing`: checks for potentials and learners that you write yourself.
+- `checks`: input errors that are raised before the first draw.
 """
 
 from dshapley.potentials.mean import MeanPotential

@@ -1,4 +1,4 @@
-"""The paper's mean estimation, whose values are known exactly."""
+"""The paper's mean estimation potential, for which exact values are known (Proposition 2.4)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["MeanPotential"]
 
 @dataclass(frozen=True, eq=False)
 class MeanPotential:
-    """The paper's mean estimation: U(S) = R2 - ||mean(S) - mu||^2, U(empty) = 0.
+    """The paper's mean estimation: U(S) = R2 - ||mean(S) - mu||^2, and U(empty) = 0.
 
-    mu and R2 = E ||s - mu||^2 are those of `database`, the distribution D itself, so that the
-    distributional value is known exactly: `value`.
+    mu and R2 = E ||s - mu||^2 are computed from `database`, which is the distribution D itself. The
+    method `value` returns the exact distributional values.
 
     >>> import numpy as np
     >>> B = Points(np.array([[-1.0], [1.0]]))
@@ -37,13 +37,13 @@ class MeanPotential:
         object.__setattr__(self, "R2", float(((X - self.mu) ** 2).sum(axis=1).mean()))
 
     def __call__(self, S: Points, /) -> float:
-        """What S is worth as a sample to estimate mu from."""
+        """R2 - ||mean(S) - mu||^2: the worth of S for estimating mu."""
         if len(S) == 0:
             return 0.0
         return self.R2 - float(((np.mean(np.asarray(S.X), axis=0) - self.mu) ** 2).sum())
 
     def marginals(self, S: Points, Z: Points | Bundles) -> Floats:
-        """U(S + z) - U(S) for all z at once."""
+        """U(S + z) - U(S) for all z of Z at once."""
         total = np.asarray(S.X, dtype=np.float64).sum(axis=0)
         sets = Z.points if isinstance(Z, Bundles) else Z
         rows = np.asarray(sets.X, dtype=np.float64)
@@ -60,15 +60,15 @@ class MeanPotential:
         """The exact distributional value of each z (Proposition 2.4).
 
         (1 - 1/m) R2 / m + C(m) (R2 - ||z - mu||^2) / m with C(m) = sum over k = 1..m of 1/k^2.
-        The paper's C(m) = 2 - 1/m + c(m) has lost a sign: it is 2 - 1/m - c(m), which is that
-        sum.
+        The paper prints C(m) = 2 - 1/m + c(m), which has a sign error: 2 - 1/m - c(m) equals the
+        sum above.
         """
         if m < 1:
-            raise InputError(f"m = {m}: the data set size must be 1 or more")
+            raise InputError(f"m = {m}: the data set size must be at least 1")
         C = float((1.0 / np.arange(1, m + 1) ** 2).sum())
         gap = self.R2 - ((np.asarray(Z.X) - self.mu) ** 2).sum(axis=1)
         return np.asarray(((1 - 1 / m) * self.R2 + C * gap) / m, dtype=np.float64)
 
     def describe(self) -> dict[str, Any]:
-        """What identifies U, readable, for a run's manifest."""
+        """The values that identify U in a run's manifest."""
         return {"potential": "mean estimation", "mean of": self.database.fingerprint()}

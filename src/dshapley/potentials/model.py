@@ -1,4 +1,8 @@
-"""U(S) = a metric, on a test set, of a model trained on S."""
+"""The potential of a model: U(S) is the score, on a test set, of the model trained on S.
+
+`potential` checks its arguments and makes a `ModelPotential`, which asks a learner for the scores
+of the models trained on S and on every S + z.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +36,12 @@ __all__ = ["ModelPotential", "Retrain", "potential"]
 
 
 Retrain: TypeAlias = Literal["auto", "never", "always"]
-"""How marginals are computed: see `potential`."""
+"""Whether models are retrained for marginals; see `potential`."""
 
 
 @dataclass(frozen=True, eq=False)
 class ModelPotential:
-    """U(S) = the metric, on the test set, of the model trained on S. Made by `potential`."""
+    """U(S) is the score, on the test set, of the model trained on S. `potential` makes it."""
 
     learner: Learner
     test: Points
@@ -47,35 +51,35 @@ class ModelPotential:
     empty: float | None = None
     seed: int = 0
     preprocess: Preprocess | None = None
-    """Where the steps of a pipeline are fitted; None for an estimator without steps."""
+    """Where the first steps of a pipeline are fitted; None for an estimator without such steps."""
     fitted: Fitted | None = None
-    """With preprocess = "once": those steps."""
+    """The fitted first steps if preprocess = "once", else None."""
 
     def __call__(self, S: Points, /) -> float:
-        """What S is worth: train on it, score on the test set."""
+        """Train on S and return the score on the test set."""
         return float(self._scores(S, S.take(slice(0)))[0])
 
     def marginals(self, S: Points, Z: Points | Bundles) -> Floats:
-        """U(S + z) - U(S) for each z, all with the same random state."""
+        """U(S + z) - U(S) for each z of Z; all models use the same random state."""
         scores = self._scores(S, Z)
         return scores[1:] - scores[0]
 
     def seeded(self, seed: int) -> ModelPotential:
-        """The same potential, its learner's randomness fixed by `seed`."""
+        """The same potential with the random seed of its learner set to `seed`."""
         fixed = replace(self, seed=seed)
-        fixed.__dict__["query"] = self.query  # a property of the test set alone
+        fixed.__dict__["query"] = self.query  # the query does not depend on the seed
         return fixed
 
     @cached_property
     def query(self) -> Query:
-        """What each trained model is asked."""
+        """The test set and the metric that each trained model is scored with."""
         assert self.test.y is not None
         classes = np.unique(self.test.y) if self.classification else None
         return Query(self._seen(self.test, name="test"), self.metric, classes)
 
     def _scores(self, S: Points, Z: Points | Bundles) -> Floats:
         if S.y is None or (Z.points if isinstance(Z, Bundles) else Z).y is None:
-            raise InputError("these points have no labels, and a model needs them")
+            raise InputError("these points have no labels, which a model needs: give y")
         if self.fitted is not None:
             S, Z = self.fitted.set(S), self.fitted.asked(Z)
         scores = self.learner.scores(S, Z, self.query, self.seed)
@@ -88,27 +92,30 @@ class ModelPotential:
         return scores
 
     def warm_up(self, database: Points, Z: Points | Bundles) -> None:
-        """Have loops compiled, or read from numba's cache, before the clock of a run starts.
+        """Compile the loops, or read them from numba's cache, before the clock of a run starts.
 
-        Workers then find them in the cache. A tiny set does; an error that it may raise is not one
-        of the run's sets.
+        Workers then find them in the cache. A tiny set is enough for this; its FitError is ignored,
+        because the set is not part of the run.
         """
         if isinstance(self.learner, Fast) and isinstance(Z, Points):
             with contextlib.suppress(FitError):
                 self.marginals(_some_of_each(database), Z.take(slice(0, 2)))
 
     def work(self, k: Floats) -> Floats:
-        """About how much work a marginal of size k takes (see `Learner.work`)."""
+        """The approximate work for a marginal of set size k, for each k (see `Learner.work`)."""
         return self.learner.work(k)
 
     def empty_value(self) -> float:
-        """U(empty): `empty` where it was given, else the score of a predictor without features."""
+        """U(empty): `empty` if it was given, else the score of a constant predictor.
+
+        The constant predictor is made from the test labels (see `Query.constant`).
+        """
         if self.empty is not None:
             return self.empty
         return float(self.query.score(self.query.constant(self.query.y))[0])
 
     def describe(self) -> dict[str, Any]:
-        """What identifies U, readable, for a run's manifest."""
+        """The values that identify U in a run's manifest."""
         return {
             **({} if self.preprocess is None else {"preprocess": self.preprocess}),
             **({} if self.fitted is None else self.fitted.describe()),
@@ -120,11 +127,11 @@ class ModelPotential:
         }
 
     def _seen(self, points: Points, *, name: str) -> Points:
-        """The points as the learner sees them."""
+        """The points as the learner gets them, transformed by the fitted steps if there are any."""
         return points if self.fitted is None else self.fitted.points(points, name=name)
 
     def check(self, points: Points, *, name: str) -> None:
-        """Raise an InputError for points that no model of this potential could be trained on."""
+        """Raise an InputError for points that this potential's models cannot be trained on."""
         check_columns(points, self.test, name=name)
         seen = self._seen(points, name=name)
         called = name if seen is points else f"{name}, transformed,"
@@ -137,7 +144,7 @@ class ModelPotential:
         check_labels(points.y, self.test.y, name=name, classification=self.classification)
 
     def check_test(self, test: Points, *, of: Points) -> None:
-        """Raise an InputError where the metric says nothing of these test rows, a part of `of`."""
+        """Raise an InputError if the metric is not defined on these test rows, a part of `of`."""
         assert test.y is not None
         assert of.y is not None
         check_test(self.metric, test.y, classification=self.classification)
@@ -159,43 +166,44 @@ def potential(
     preprocess: Preprocess = "each",
     database: Points | tuple[Any, Any] | None = None,
 ) -> ModelPotential:
-    """The potential U(S) = metric, on `test`, of `model` trained on S.
+    """The potential U(S): the score by `metric`, on `test`, of `model` trained on S.
 
-    U is total. U(empty) is `empty`, or the score of the predictor that says the same of every
-    row: the most frequent test label (so for accuracy the majority rate), the test set's class
-    frequencies, for regression its mean. Trained on one class, a model predicts that class. A
-    fit that fails is an error, never a zero.
+    U is defined for every set. U(empty) is `empty` or the score of a constant predictor, which
+    predicts the most frequent test label (so accuracy is the majority rate), the class frequencies
+    of the test set or, for regression, its mean. A model trained on one class predicts that class.
+    A fit that fails raises an error; it never counts as zero.
 
     Parameters
     ----------
     model
-        Any scikit-learn compatible classifier or regressor, a whole pipeline too. Or the name
-        of one from `dshapley.models.MODELS`, such as "logistic"; whether it is a classifier
-        follows from the test labels, as for tables (`dshapley.data.targets.task_of_labels`).
+        Any scikit-learn compatible classifier or regressor, or a pipeline that ends in one. Or a
+        name from `dshapley.learners.by_name.MODELS`, such as "logistic"; the test labels then
+        decide between classifier and regressor, as for tables
+        (`dshapley.data.targets.task_of_labels`).
     test
         Points, or a pair (X, y).
     metric
         A name from `dshapley.metrics.METRICS`, a scorer of scikit-learn or its name
         (`make_scorer(...)`, "f1_macro"; docs/theory.md), a `Metric`, or a function
-        (y, predictions) -> float. By default accuracy for a classifier and neg_mse for a
+        (y, predictions) -> float. The default is accuracy for a classifier and neg_mse for a
         regressor.
     empty
-        U(empty), if not the default.
+        U(empty); the default is described above.
     min_rows
-        Smaller sets are not fitted: they get the constant predictor of their own labels. For
-        estimators that cannot be trained on a handful of rows.
+        Sets with fewer rows are not fitted but get the constant predictor of their own labels. Use
+        it for estimators that cannot be trained on a handful of rows.
     retrain
-        "never": without retraining, exactly, or for trees by loops of our own (docs/fast.md,
-        docs/trees.md); an error where that is not possible. "always": train on S and on every
-        S + z. "auto": only where it must be, with a warning where only the estimator's parameters
-        stand in the way. But for trees, floats of any size are computed in double precision on
-        the fast path.
+        "never": compute the marginals exactly without retraining or, for trees, retrain by
+        compiled loops (docs/fast.md, docs/trees.md); raise an error if that is not possible.
+        "always": retrain the estimator on S and on every S + z. "auto": retrain only if needed,
+        with a warning if the estimator's parameters are the reason. Except for trees, models that
+        are not retrained are computed in double precision, also for data of lower precision.
     preprocess, database
-        Where the steps before the final estimator of a scikit-learn Pipeline are fitted: "each",
-        within every set, or "once", on `database` with its labels. U then takes the same rows as
-        before and transforms them itself, and the final estimator keeps its fast path, tens to
-        hundreds of times faster. "each" says so in a warning, unless retrain="always" asks for it.
-        Without effect on an estimator without such steps.
+        Where the steps before the final estimator of a scikit-learn Pipeline are fitted: "each"
+        fits them within every set, "once" fits them on `database` with its labels. With "once", U
+        takes untransformed rows and transforms them itself, and the final estimator keeps its fast
+        path, which is tens to hundreds of times faster. With "each" a warning says so, unless
+        retrain="always". These options have no effect on an estimator without such steps.
 
     Examples
     --------
@@ -207,7 +215,7 @@ def potential(
     """
     test = as_points(test, name="test")
     if test.y is None:
-        raise InputError("test: a model is scored on labels: give y")
+        raise InputError("test: the test set has no labels to score models on: give y")
     estimator = model
     if isinstance(model, str):
         estimator = model_from_name(model, task_of_labels(test.y))
@@ -215,7 +223,7 @@ def potential(
         raise InputError(f"empty = {empty}: U(empty) must be a number")
     steps, final = parts(estimator)
     if preprocess not in ("each", "once"):
-        raise InputError(f"preprocess = {preprocess!r}: it is 'each' or 'once'")
+        raise InputError(f"preprocess = {preprocess!r}: use 'each' or 'once'")
     fitted = None
     if steps and preprocess == "once":
         if database is None:
@@ -245,24 +253,27 @@ def potential(
 
 
 def _say_that_each_is_slow(steps: list[Any], final: Any, retrain: Retrain) -> None:
-    """A pipeline has no fast path, and it may be a surprise that its last step alone has one."""
+    """Warn that a pipeline is retrained although its final estimator alone has a fast path.
+
+    With retrain = "never" it is an error.
+    """
     kind = type(final).__name__
     if retrain == "never":
         raise InputError(
             f"retrain = 'never' is not possible: {names(steps)} would be fitted within every set. "
-            "Give preprocess='once', or retrain='always'"
+            "Use preprocess='once' or retrain='always'"
         )
     if retrain == "auto" and isinstance(learner(final), Fast):
         warn(
             f"{names(steps)} fitted within every set: each marginal retrains the pipeline, tens to "
             f"hundreds of times slower than {kind} alone. preprocess='once' (--preprocess once) "
-            "fits these steps once, on the database; preprocess='each' with retrain='always' keeps "
-            "this without the notice"
+            "fits these steps once, on the database; preprocess='each' with retrain='always' "
+            "retrains without this warning"
         )
 
 
 def _for_decisions(estimator: Any, metric: str, retrain: Retrain) -> Refit:
-    """Fast learners answer with probabilities where there are more than two classes."""
+    """A refitted learner, as fast learners give no decision values for three or more classes."""
     reason = f"{metric} reads decision values of more than two classes"
     if retrain == "never":
         raise InputError(f"retrain = 'never' is not possible: {reason}. Use 'auto' or 'always'")
@@ -271,7 +282,7 @@ def _for_decisions(estimator: Any, metric: str, retrain: Retrain) -> Refit:
 
 
 def _check_scorer(U: ModelPotential) -> None:
-    """An error now where scikit-learn's scorer refuses the test set, not in the first draw."""
+    """Raise an InputError before the first draw if the scorer refuses the test set."""
     try:
         U.query.score(U.query.constant(U.query.y))
     except FitError as error:
@@ -279,7 +290,7 @@ def _check_scorer(U: ModelPotential) -> None:
 
 
 def _some_of_each(points: Points) -> Points:
-    """A few points, of every class if there are not many."""
+    """The first `_TINY` points, and one point of each of the first `_TINY` classes."""
     first = np.arange(min(len(points), _TINY))
     if points.y is None or points.y.dtype.kind == "f":
         return points.take(first)
@@ -288,12 +299,12 @@ def _some_of_each(points: Points) -> Points:
 
 
 _TINY = 20
-"""Points that every loop is tried on."""
+"""The number of points, and of classes, for warming up the compiled loops."""
 
 
 def _learner(estimator: Any, retrain: Retrain) -> Learner:
     if retrain not in ("auto", "never", "always"):
-        raise InputError(f"retrain = {retrain!r}: it is 'auto', 'never' or 'always'")
+        raise InputError(f"retrain = {retrain!r}: use 'auto', 'never' or 'always'")
     if retrain == "always":
         return Refit(estimator)
     chosen = learner(estimator)

@@ -1,4 +1,4 @@
-"""The steps of a pipeline before its final estimator: fitted within every set, or once."""
+"""The steps of a pipeline before its final estimator, fitted once on the database."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from dshapley.identity import plain
 __all__ = ["Fitted", "Preprocess", "fitted_once", "names", "parts"]
 
 Preprocess: TypeAlias = Literal["each", "once"]
-"""Where the steps before the final estimator are fitted: within each set, or on the database."""
+"""Whether the first steps are fitted within each set ("each") or on the database ("once")."""
 
 
 def parts(estimator: Any) -> tuple[list[Any], Any]:
-    """The steps before the final estimator of a scikit-learn Pipeline, and that estimator.
+    """The steps before the final estimator of a scikit-learn Pipeline, and the final estimator.
 
-    No steps for all else, also for subclasses, whose steps may do more than transform.
+    Any other estimator has no steps. That includes subclasses of Pipeline, which may do more than
+    transform.
 
     >>> from sklearn.linear_model import Ridge
     >>> from sklearn.pipeline import make_pipeline
@@ -39,27 +40,30 @@ def parts(estimator: Any) -> tuple[list[Any], Any]:
 
 
 def names(steps: list[Any]) -> str:
-    """The steps in words."""
+    """The class names of the steps, for messages."""
     return ", ".join(type(step).__name__ for step in steps)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Fitted:
-    """Steps that were fitted once, on the rows and labels of a database."""
+    """Steps that were fitted once, on the rows and labels of the database."""
 
     steps: Any
     words: str
-    """What the steps are, with their parameters."""
+    """The types of the steps with a digest of their parameters."""
     database: Points
-    """Transformed."""
+    """The transformed database."""
     key: str
-    """Of the database before that."""
+    """The fingerprint of the database before it was transformed."""
     taken: bool
-    """Whether the database itself was taken from other points. Workers do not know from which, so
-    that its rows cannot be recognised in the same way in every process."""
+    """Whether the database itself was taken from other points.
+
+    Workers do not have those points, so they could not recognise the rows of the database as the
+    main process does.
+    """
 
     def set(self, S: Points) -> Points:
-        """The rows of a set transformed; those drawn from the database are looked up."""
+        """The transformed rows of S; rows drawn from the database are looked up."""
         if len(S) == 0:
             return Points(self.database.X[:0], S.y, S.ids)
         if not self.taken and S.source is not None and S.source[0].key == self.key:
@@ -67,26 +71,26 @@ class Fitted:
         return self.points(S, name="the set")
 
     def points(self, Z: Points, *, name: str) -> Points:
-        """Any rows transformed; an error calls them `name`."""
+        """The transformed rows of Z; errors call them `name`."""
         if len(Z) == 0:
             return self.set(Z)
         return Points(_transformed(self.steps, Z, name=name), Z.y, Z.ids)
 
     def asked(self, Z: Points | Bundles) -> Points | Bundles:
-        """What is valued, transformed."""
+        """The points or bundles to value, transformed."""
         if isinstance(Z, Bundles):
             return Bundles(self.points(Z.points, name="points"), Z.groups)
         return self.points(Z, name="points")
 
     def describe(self) -> dict[str, Any]:
-        """What identifies the steps and what they learned, for a run's manifest."""
+        """The values that identify the fitted steps in a run's manifest."""
         return {"preprocess.steps": self.words, "preprocess.fitted": self.database.fingerprint()}
 
 
 def fitted_once(steps: list[Any], database: Points) -> Fitted:
-    """The steps fitted on the database, with its labels. The steps given are left as they are.
+    """Clones of the steps, fitted on the database with its labels.
 
-    A step without a random state of its own gets a fixed one: the same call fits the same.
+    A step with random_state=None gets random_state=0, so that equal calls give equal fits.
     """
     from sklearn.base import clone
     from sklearn.pipeline import make_pipeline
@@ -97,7 +101,7 @@ def fitted_once(steps: list[Any], database: Points) -> Fitted:
     pipeline.set_params(**{name: 0 for name in states if params[name] is None})
     try:
         pipeline.fit(database.X, database.y)
-    except Exception as error:  # whatever a stranger's step may raise
+    except Exception as error:  # a user's step may raise any error
         raise InputError(
             f"preprocess = 'once': {names(steps)} cannot be fitted on the database: {_line(error)}"
         ) from error
@@ -115,7 +119,7 @@ def _transformed(steps: Any, points: Points, *, name: str) -> Array:
     refused = partial("{}: preprocess = 'once' cannot transform it: {}".format, name)
     try:
         found = steps.transform(points.X)
-    except Exception as error:  # whatever a stranger's step may raise
+    except Exception as error:  # a user's step may raise any error
         raise InputError(refused(_line(error))) from error
     if hasattr(found, "toarray"):
         found = found.toarray()
@@ -125,7 +129,7 @@ def _transformed(steps: Any, points: Points, *, name: str) -> Array:
             X = X.astype(np.float64)
         except (TypeError, ValueError) as error:
             raise InputError(
-                refused(f"its steps leave columns that are not numbers ({_line(error)})")
+                refused(f"the steps return columns that are not numbers ({_line(error)})")
             ) from error
     return X
 

@@ -1,8 +1,8 @@
-"""Potentials: U(S), what a set of points is worth.
+"""The protocol of potentials: U(S) is what a set of points S is worth.
 
-Any function from Points to a float is a potential. Two optional methods make it better:
-`U.marginals(S, Z)`, where U(S + z) for all z together costs less than one by one, and
-`U.seeded(seed)`, where U is random: the same U with its randomness fixed.
+Any function from Points to a float is a potential. Two methods are optional:
+`U.marginals(S, Z)`, if all U(S + z) together cost less than one by one, and `U.seeded(seed)` for a
+random U, which returns the same U with its random seed fixed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ __all__ = ["Potential", "check_points", "describe", "marginals", "seeded"]
 
 
 class Potential(Protocol):
-    """U: sets of points -> numbers, for every set: empty, of one class, with repeats."""
+    """A function from sets of points to numbers.
+
+    It is defined for every set: the empty set, sets of one class, and sets with repeated points.
+    """
 
     def __call__(self, S: Points, /) -> float:
         """What S is worth."""
@@ -27,7 +30,7 @@ class Potential(Protocol):
 
 
 def marginals(U: Potential, S: Points, Z: Points | Bundles) -> Floats:
-    """U(S + z) - U(S) for each z of Z, by `U.marginals` where there is one.
+    """U(S + z) - U(S) for each z of Z, computed by `U.marginals` if U has that method.
 
     >>> import numpy as np
     >>> Z = Points(np.arange(3.0).reshape(-1, 1), [0, 0, 1])
@@ -46,7 +49,7 @@ def marginals(U: Potential, S: Points, Z: Points | Bundles) -> Floats:
 
 
 def seeded(U: Potential, seed: int) -> Potential:
-    """U with its own randomness fixed by `seed`, where it has any."""
+    """U with its random seed fixed, if it is random."""
     if hasattr(U, "seeded"):
         fixed: Potential = U.seeded(seed)
         return fixed
@@ -54,16 +57,16 @@ def seeded(U: Potential, seed: int) -> Potential:
 
 
 def check_points(U: object, points: Points | Bundles, *, name: str) -> None:
-    """Raise an InputError where U says that it cannot use `points`."""
+    """Raise an InputError if U has a `check` method and it refuses `points`."""
     if hasattr(U, "check"):
         U.check(points.points if isinstance(points, Bundles) else points, name=name)
 
 
 def describe(U: Any) -> dict[str, Plain]:
-    """What identifies U, as plain values to be kept with a run and compared when it is resumed.
+    """The values that identify U, stored with a run and compared when the run is resumed.
 
-    A plain function is known by its name, its source and what it closes over; an object by its
-    own `describe()`, or by a digest of its contents.
+    An object with a `describe()` method is identified by what that returns, a function by its name,
+    source and closure, and any other object by a digest of its contents.
     """
     if hasattr(U, "describe"):
         return {name: plain(value) for name, value in U.describe().items()}

@@ -1,6 +1,6 @@
-"""The contract of potentials and learners, for ours and for the ones you write.
+"""Checks that a potential or a learner, ours or one that you write, keeps its contract.
 
-Each check raises an AssertionError that says which promise was broken, on what, and by how much.
+A check raises an AssertionError that says what went wrong, on which set, and by how much.
 """
 
 from __future__ import annotations
@@ -24,11 +24,13 @@ __all__ = ["check_learner", "check_potential"]
 
 
 def check_potential(U: Potential, points: Points, *, tolerance: float = 1e-9) -> None:
-    """Check that U keeps the promises that a run relies on, on sets made of `points`.
+    """Check, on sets made of `points`, that U can be used in a run.
 
-    U is a number for every set: empty, of one point, of one class, with repeats. The same set is
-    worth the same twice. `U.marginals`, where there is one, is U(S + z) - U(S), also for
-    bundles. Sets are left as they were. A description is plain and always the same.
+    - U(S) is a finite number for every set: empty, of one point, of one class, with repeats.
+    - U(S) is the same when it is asked twice.
+    - `U.marginals`, if U has it, equals U(S + z) - U(S), for points and for bundles.
+    - U does not change S.
+    - The description of U can be stored as JSON and does not change.
 
     >>> import numpy as np
     >>> points = Points(np.arange(8.0).reshape(4, 2), [0, 1, 0, 1])
@@ -44,7 +46,7 @@ def check_potential(U: Potential, points: Points, *, tolerance: float = 1e-9) ->
         before = S.fingerprint()
         worth = _number(U, S, f"U of {name}")
         again = _number(U, S, f"U of {name}")
-        assert worth == again, f"U of {name} is {worth}, and asked again {again}"
+        assert worth == again, f"U of {name} is {worth}, but {again} when asked again"
         bundles = Bundles(Z, np.arange(len(Z)) // 2)
         for kind, asked in (("points", Z), ("bundles", bundles)):
             one_by_one = [_number(U, S + z, f"U of {name} and one of the {kind}") for z in asked]
@@ -56,7 +58,7 @@ def check_potential(U: Potential, points: Points, *, tolerance: float = 1e-9) ->
             )
         assert S.fingerprint() == before, f"U changed {name}: it must leave S as it is"
     first, second = (json.dumps(describe(U)) for _ in range(2))
-    assert first == second, f"the description of U changes: {first} and {second}"
+    assert first == second, f"the description of U changes from {first} to {second}"
 
 
 def check_learner(
@@ -66,24 +68,24 @@ def check_learner(
     tolerance: float = 1e-9,
     reference: Any = None,
 ) -> None:
-    """Check that the learner registered for `estimator` equals refitting it, on hard data too.
+    """Check that the learner registered for `estimator` gives the same scores as refitting it.
 
-    Random, tiny, repeated, one-class, collinear, badly scaled and high-dimensional data, labels
-    of two and three classes or numbers, float32 and float64; for each metric that fits. Data of
-    float32 are refitted in float64, as a fast learner computes. Where refitting fails, the learner
-    must fail too.
+    The data are random, tiny, repeated, of one class, collinear, badly scaled and high-dimensional,
+    in float32 and float64, with labels of two and three classes or with numbers. The check runs for
+    each metric that fits. Data of float32 are refitted in float64, the precision of fast learners.
+    If refitting fails, the learner must fail too.
 
     Parameters
     ----------
     estimator
-        Of a type that a learner is registered for (`dshapley.learner.register`).
+        An estimator of a type that has a registered learner (`dshapley.learner.register`).
     metrics
-        Their names; by default all that the estimator can be scored with.
+        The names of the metrics; by default all that the estimator can be scored with.
     tolerance
         The largest difference in U that counts as equal.
     reference
-        The estimator to refit, by default `estimator` itself. For one that iterates: the same,
-        solved to a tight tolerance.
+        The estimator to refit, by default `estimator` itself. For an iterative estimator, give the
+        same estimator with a tight convergence tolerance.
 
     Examples
     --------
@@ -120,16 +122,17 @@ def _compare(
         _equal(found, expected, where, tolerance)
         return
     assert (found is None) == (expected is None), (
-        f"{where}: {'the learner' if found is None else 'refitting'} fails, and the other does not"
+        f"{where}: {'the learner' if found is None else 'refitting'} fails, but "
+        f"{'refitting' if found is None else 'the learner'} does not"
     )
-    if len(Z) > 1:  # perhaps only some of them fail
+    if len(Z) > 1:  # find out which points fail, as some may not
         for z in Z:
             _compare(U, refit, S, z, where, tolerance)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Case:
-    """Data to compare a learner with its refit on."""
+    """Data for comparing a learner with refitting."""
 
     name: str
     database: Points
@@ -164,7 +167,10 @@ def _features(rng: np.random.Generator) -> Iterator[tuple[str, Array]]:
 
 
 def _labels(X: Array, classes: int, rng: np.random.Generator) -> Array:
-    """Noisy, but equal for equal rows: how nearest neighbours break such ties is left open."""
+    """Noisy labels that are equal for equal rows.
+
+    Otherwise the scores would depend on how nearest neighbours break ties, which is not specified.
+    """
     _, which = np.unique(X, axis=0, return_inverse=True)
     noise = rng.normal(size=len(X))[which]
     score = X[:, :3] @ [1.0, 1.0, 1.0] / X[:, :3].std() + 0.3 * noise
@@ -175,7 +181,7 @@ def _labels(X: Array, classes: int, rng: np.random.Generator) -> Array:
 
 
 def _sets(points: Points) -> Iterator[tuple[str, Points]]:
-    """Sets that a run can draw, with what to call them."""
+    """Sets that a run can draw, each with a name for messages."""
     n = len(points)
     yield "the empty set", points.take([])
     yield "a set of one point", points.take([0])
@@ -202,7 +208,7 @@ def _metrics(estimator: Any, test: Points) -> list[str]:
 
 
 def _scores(U: ModelPotential, S: Points, Z: Points) -> Array | None:
-    """U(S) and all U(S + z), or None where some model cannot be trained."""
+    """U(S) and all U(S + z), or None if any of the models cannot be trained."""
     try:
         worth = U(S)
         return np.concatenate([[worth], worth + U.marginals(S, Z)])
@@ -215,7 +221,7 @@ def _number(U: Potential, S: Points, what: str) -> float:
         worth = float(U(S))
     except Exception as error:
         raise AssertionError(f"{what} failed: {type(error).__name__}: {error}") from error
-    assert np.isfinite(worth), f"{what} is {worth}: U must be a number for every set"
+    assert np.isfinite(worth), f"{what} is {worth}: U must be a finite number for every set"
     return worth
 
 
@@ -224,6 +230,6 @@ def _equal(found: Array, expected: Array, what: str, tolerance: float) -> None:
     gap = np.abs(found - expected)
     worst = int(gap.argmax())
     assert gap[worst] <= tolerance, (
-        f"{what} is off by {gap[worst]:.2g} at place {worst}: {found[worst]:.9g} instead of "
+        f"{what}: off by {gap[worst]:.2g} at index {worst}: {found[worst]:.9g} instead of "
         f"{expected[worst]:.9g}"
     )

@@ -1,4 +1,4 @@
-"""What can be said of a valuation in words: each sentence with this run's own figures."""
+"""Sentences about a valuation, with the numbers of this run, and warnings of misreadings."""
 
 from __future__ import annotations
 
@@ -9,27 +9,36 @@ import numpy as np
 from dshapley.data.points import Array, Bundles
 from dshapley.data.targets import are_classes
 from dshapley.formatting import duration, number
+from dshapley.inference.sampled import SampledValuation
 from dshapley.inference.valuation import Valuation
 
-__all__ = ["ByClass", "by_class", "class_labels", "model_sentences", "sentences", "warnings_of"]
+__all__ = [
+    "ByClass",
+    "by_class",
+    "class_labels",
+    "model_sentences",
+    "percentage_points",
+    "sentences",
+    "warnings_of",
+]
 
 CONFIDENCE = 0.95
 _SETTLED, _OPEN = 0.95, 0.8
-"""From the first reliability on the order counts as settled; below the second it is open."""
+"""The reliability from which the order counts as settled, and below which it counts as open."""
 _MORE = 0.98
-"""The reliability that is offered for more time, once the order is settled."""
+"""The reliability that more time is suggested for if the order is settled."""
 _MOST_SHOWN = 20
-"""Classes that a table by class has room for."""
+"""The most classes that a table by class has room for."""
 _SKEWED = 0.3
-"""Shares below zero of two classes that differ by more than this are said."""
+"""A warning says so if the shares below zero of two classes differ by more than this."""
 _HARDLY = 0.02
-"""A gain in a bounded metric that counts as hardly any."""
+"""A smaller gain in a bounded metric counts as hardly any."""
 _SHARES = {"accuracy", "balanced_accuracy"}
 _BOUNDED = {"accuracy", "balanced_accuracy", "f1", "roc_auc", "average_precision", "r2"}
 
 
 class ByClass:
-    """Of one class: its rows, how many are surely below zero, the places of best and worst."""
+    """One class: how many rows it has, how many are surely below zero, its best and worst rows."""
 
     def __init__(self, label: object, valuation: Valuation, where: Array) -> None:
         order = where[np.argsort(-valuation.values[where], kind="stable")]
@@ -41,7 +50,7 @@ class ByClass:
 
 
 def class_labels(valuation: Valuation) -> Array | None:
-    """The label of each point where these are classes; None for numbers, bundles and unknown."""
+    """The class of each point; None for bundles and for labels that are numbers or not known."""
     points = valuation.points
     if points is None or isinstance(points, Bundles) or points.y is None:
         return None
@@ -49,7 +58,7 @@ def class_labels(valuation: Valuation) -> Array | None:
 
 
 def by_class(valuation: Valuation) -> list[ByClass]:
-    """Each class by itself, where there are two or more."""
+    """Each class by itself; empty if there are fewer than two."""
     y = class_labels(valuation)
     if y is None or len(np.unique(y)) < 2:
         return []
@@ -57,7 +66,7 @@ def by_class(valuation: Valuation) -> list[ByClass]:
 
 
 def sentences(valuation: Valuation) -> list[str]:
-    """What the numbers are, how sure they are, and what more time would give."""
+    """What the values mean, how sure they are, and what more time would give."""
     return [_meaning(valuation), *_how_sure(valuation)]
 
 
@@ -66,7 +75,7 @@ def _meaning(valuation: Valuation) -> str:
     i = int(np.argmax(valuation.values))
     value, error = float(valuation.values[i]), 2 * float(valuation.stderr[i])
     shown, reach = number(value, error)
-    points = f" ({100 * value:.2g} percentage points)" if metric in _SHARES else ""
+    points = percentage_points(metric, value)
     bundle = bool((valuation.rows != 1).any())
     what = "bundle" if bundle else "row"
     sets = f"0 to {valuation.m - 1} rows drawn at random from the database, averaged over these"
@@ -79,6 +88,15 @@ def _meaning(valuation: Valuation) -> str:
         f"of up to m = {valuation.m} rows. It is not advice to delete the {what}s of low value: a "
         "model trained without them can be worse."
     )
+
+
+def percentage_points(metric: str, value: float) -> str:
+    """A change of a metric that is a share, in brackets; nothing for other metrics.
+
+    >>> percentage_points("accuracy", 0.0021), percentage_points("roc_auc", 0.0021)
+    (' (0.21 percentage points)', '')
+    """
+    return f" ({100 * value:.2g} percentage points)" if metric in _SHARES else ""
 
 
 def _how_sure(valuation: Valuation) -> list[str]:
@@ -100,7 +118,7 @@ def _how_sure(valuation: Valuation) -> list[str]:
 
 
 def _test_rows(valuation: Valuation) -> list[str]:
-    """What the errors know of the test rows."""
+    """Whether the errors include the sampling error of the test rows."""
     record = valuation.draws
     if record is None:
         return []
@@ -108,8 +126,8 @@ def _test_rows(valuation: Valuation) -> list[str]:
         if "test" not in record.about.identity.potential:
             return []
         return [
-            "The errors are for these test rows. With other test rows the values would differ by "
-            "more than that; without --test the errors include it."
+            "The errors hold for these test rows. With different test rows the values would differ "
+            "by more; without --test the errors include this."
         ]
     line = (
         f"Each row is tested only on rows of the other {record.folds.n - 1} of {record.folds.n} "
@@ -120,8 +138,8 @@ def _test_rows(valuation: Valuation) -> list[str]:
         return [f"{line}."]
     return [
         f"{line}. The errors include how much the values differ between the parts, and are "
-        f"{valuation.widened:.1f} times those of the draws alone. More rows reduce that, more "
-        "draws do not."
+        f"{valuation.widened:.1f} times those of the draws alone. More rows lower that part of the "
+        "errors; more draws do not."
     ]
 
 
@@ -137,20 +155,21 @@ def _more_time(valuation: Valuation) -> list[str]:
         if not most < wanted:
             return []
         return [
-            f"More draws alone would bring the reliability to {most:.2f} at most; more rows in "
-            "the table, or a test table with more rows than this one (--test), would bring more."
+            f"More draws alone would raise the reliability to {most:.2f} at most. More rows in the "
+            "table, or a test table with more rows than this one (--test), would raise it further."
         ]
     if needed <= valuation.n_draws:
         return []
     seconds = float(np.median(record.seconds)) * (needed - valuation.n_draws)
     return [
-        f"To be sure of a reliability of {wanted:.2f} it takes about {needed:,} draws in all, "
-        f"about {duration(seconds)} of computing more on one core."
+        f"To be sure of a reliability of {wanted:.2f} you need about {needed:,} draws in all, "
+        "which "
+        f"take about {duration(seconds)} more on one core."
     ]
 
 
 def model_sentences(valuation: Valuation) -> list[str]:
-    """Which model was trained, and what it makes of no data and of m rows."""
+    """Which model was trained, and its score with no data and with m rows."""
     identity = valuation.about.identity
     metric, empty, lines = identity.metric, identity.empty, []
     estimator = identity.potential.get("estimator")
@@ -164,16 +183,16 @@ def model_sentences(valuation: Valuation) -> list[str]:
     if gain is None:
         return [*lines, f"{line}."]
     shown, reach = number(empty + gain[0], gain[1])
-    return [*lines, f"{line}, one trained on {valuation.m:,} random rows {shown} ± {reach}."]
+    return [*lines, f"{line}, one trained on {valuation.m:,} random rows has {shown} ± {reach}."]
 
 
 def _gain(valuation: Valuation) -> tuple[float, float] | None:
     """What m random rows add to U(empty), and twice its standard error; None if not known.
 
-    All rows of the database together are worth just that.
+    It is m times the mean value of the database's rows.
     """
     identity = valuation.about.identity
-    if valuation.filled is not None or valuation.unseen or (valuation.rows != 1).any():
+    if valuation.predicted.any() or valuation.unseen or (valuation.rows != 1).any():
         return None
     if identity.database is None or identity.database != identity.points:
         return None
@@ -182,13 +201,13 @@ def _gain(valuation: Valuation) -> tuple[float, float] | None:
 
 
 def warnings_of(valuation: Valuation) -> list[str]:
-    """What a person would misread."""
+    """Warnings of what a person could misread."""
     return [*_open_order(valuation), *_skewed(valuation), *_hardly_moves(valuation)]
 
 
 def _error_of_mean(valuation: Valuation) -> float:
-    """The standard error of the mean value; the largest it can be where that is not known."""
-    if valuation.terms is None:
+    """The standard error of the mean value, or its upper bound if correlations are not known."""
+    if not isinstance(valuation, SampledValuation):
         return float(valuation.stderr.mean())
     return valuation.error_of_sum()[0] / len(valuation)
 
@@ -205,7 +224,7 @@ def _open_order(valuation: Valuation) -> list[str]:
 
 
 def _remedy(valuation: Valuation) -> str:
-    """What would bring the errors down."""
+    """What would lower the errors."""
     if valuation.widened > 1 and valuation.of_draws.reliability >= _OPEN:
         return "bring more rows, or a test table with more rows than this one (--test),"
     return "make more draws"
@@ -228,7 +247,7 @@ def _skewed(valuation: Valuation) -> list[str]:
 
 
 def _hardly_moves(valuation: Valuation) -> list[str]:
-    """All rows together are worth what the metric gains from 0 to m rows."""
+    """A warning if data hardly changes the metric, or lowers it."""
     metric, found = valuation.about.identity.metric, _gain(valuation)
     if metric not in _BOUNDED or found is None:
         return []
@@ -243,6 +262,6 @@ def _hardly_moves(valuation: Valuation) -> list[str]:
         return []
     return [
         f"{metric} hardly moves: models trained on {valuation.m} rows score only {gain:+.2g} "
-        f"(± {error:.1g}) against a model trained on nothing. Values say little then; try another "
-        "metric, such as log_score or roc_auc"
+        f"(± {error:.1g}) relative to a model trained on nothing, so the values say little: try "
+        "another metric, such as log_score or roc_auc"
     ]

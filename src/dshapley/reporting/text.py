@@ -1,20 +1,20 @@
-"""What a person reads of a valuation: short tables, only the digits that the error allows."""
+"""Valuations, predictions, plans and claims as text, with only the digits that errors allow."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dshapley.formatting import duration, number
 from dshapley.inference.interpolation import Interpolation, Prediction
-from dshapley.inference.valuation import Valuation, estimate
-from dshapley.market.price_list_file import PriceList
-from dshapley.market.splitting import Splitting
+from dshapley.inference.sampled import SampledValuation, estimate
+from dshapley.inference.valuation import Valuation
 from dshapley.reporting.findings import by_class, model_sentences, sentences, warnings_of
 from dshapley.running.planning import Plan
+from dshapley.sampling.draws import Draws
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,8 +28,6 @@ __all__ = [
     "print_claims",
     "print_plans",
     "print_prediction",
-    "print_prices",
-    "print_splitting",
     "print_valuation",
 ]
 
@@ -40,7 +38,7 @@ _LONGEST_CELL = 100
 def print_claims(
     console: Console, name: str, experiment: Experiment, claims: Sequence[Claim]
 ) -> None:
-    """What the paper says, and each claim as an inequality with its interval."""
+    """What the paper says, and each of its claims as an inequality with its interval."""
     from rich.table import Table
 
     console.print(f"{name}: {experiment.TITLE}\nThe paper: {experiment.PAPER}", highlight=False)
@@ -57,14 +55,17 @@ def print_claims(
         )
         table.add_row(claim.text, by, " to ".join(ends), claim.verdict)
     console.print(table, highlight=False)
+    verdicts = [claim.verdict for claim in claims]
+    counts = ", ".join(f"{verdicts.count(v)} {v}" for v in ("holds", "not shown", "fails"))
+    console.print(f"{name}: {counts}", highlight=False)
 
 
 def print_valuation(
     console: Console, valuation: Valuation, *, top: int, details: pd.DataFrame | None = None
 ) -> None:
-    """The most and least valuable points, and what can be said of all.
+    """The most and least valuable points, and what the values of all points show.
 
-    `details` has columns to show beside each id, in the order of the points.
+    `details` has columns to show beside each id, with one row for each point.
     """
     order = np.argsort(-valuation.values, kind="stable")
     n = len(order)
@@ -88,7 +89,7 @@ def _table(
 
     bundles = bool((valuation.rows != 1).any())
     table = Table(title=title, title_justify="left")
-    # Numbers are never cut; where room is short, the details beside them wrap.
+    # Numbers are never cut: on a narrow terminal the details beside them wrap.
     for name in ["id", "value", "stderr", *(["rows", "value per row"] if bundles else [])]:
         table.add_column(name, justify="right", no_wrap=True)
     for column in [] if details is None else details.columns:
@@ -101,19 +102,19 @@ def _table(
             per_row, _ = number(value / size, stderr / size)
             cells += [str(size), per_row]
         if details is not None:
-            # By column: a row of numbers alone would turn whole numbers into fractions.
+            # Cells are read by column, since a row would turn its whole numbers into floats.
             cells += [_cut(str(details[name].iloc[i])) for name in details.columns]
-        table.add_row(*map(Text, cells))  # as they are: "[b]" in a table is no markup
+        table.add_row(*map(Text, cells))  # Text, so that "[b]" in a cell is not read as markup
     return table
 
 
 def _cut(text: str) -> str:
-    """A cell short enough to be laid out: a table may hold whole documents."""
+    """The text of a cell, cut if it is long: the cells of a table may be whole documents."""
     return text if len(text) <= _LONGEST_CELL else f"{text[:_LONGEST_CELL]}..."
 
 
 def _class_table(valuation: Valuation) -> Table | None:
-    """Each class by itself: a class that is rare is worth more, whatever its rows are like."""
+    """Each class by itself, since rows of a rare class are worth more whatever they are like."""
     from rich.table import Table
     from rich.text import Text
 
@@ -138,7 +139,7 @@ def _class_table(valuation: Valuation) -> Table | None:
 
 
 _IDS = 3
-"""Of the best and the worst rows of a class, as many are named."""
+"""How many of the best and of the worst rows of a class are named."""
 
 
 def _summary(valuation: Valuation) -> list[str]:
@@ -155,12 +156,12 @@ def _summary(valuation: Valuation) -> list[str]:
 
 
 _WORTH_SAYING = 0.01
-"""A smaller gain of the control variates is not mentioned."""
+"""The least share of the variance for which control variates are mentioned."""
 
 
 def _below_zero(valuation: Valuation) -> list[str]:
     if valuation.unseen:
-        return ["Which values are below zero, and which rows are best, is not known yet."]
+        return ["It is not known yet which values are below zero and which rows are best."]
     below = valuation.below_zero(_CONFIDENCE)
     return [
         f"{len(valuation):,} value{'s' if len(valuation) > 1 else ''}; {below.sum():,} of them "
@@ -170,10 +171,11 @@ def _below_zero(valuation: Valuation) -> list[str]:
 
 
 def _gains(valuation: Valuation) -> list[str]:
-    """What the ways to draw have saved, and how well the predicted values are."""
+    """What control variates have saved, and how good predicted values are."""
     lines = []
-    terms = valuation.terms if valuation.filled is None else valuation.filled.measured.terms
-    if terms is not None and terms.anchored and valuation.m == terms.draws.m:
+    measured = valuation.measured
+    terms = measured.terms if isinstance(measured, SampledValuation) else None
+    if terms is not None and terms.controlled and valuation.m == terms.draws.m:
         draws = terms.draws
         with_it, without = (
             estimate(draws, control_variates=on).of_draws.stderr for on in (None, False)
@@ -182,27 +184,28 @@ def _gains(valuation: Valuation) -> list[str]:
             saved = 1 - float((with_it**2).mean()) / before
             if saved >= _WORTH_SAYING:
                 lines.append(f"Control variates removed {saved:.0%} of the variance.")
-    if valuation.filled is not None:
-        n = int(valuation.filled.predicted.sum())
-        lines.append(f"{n} of {len(valuation)} values are predictions")
+    n = int(valuation.predicted.sum())
+    if n:
+        lines.append(f"{n:,} of {len(valuation):,} values are predictions.")
         lines += _quality(valuation.interpolation)
     return lines
 
 
 def _quality(interpolation: Interpolation) -> list[str]:
-    without = f" (about {interpolation.r2_true:.2f} without the noise in them)"
+    without = f" (about {interpolation.r2_true:.2f} without the noise in their values)"
     return [
-        f"predicted by {interpolation.name} from {interpolation.n_points} measured rows; on "
-        f"held-out rows R2 {interpolation.r2:.2f}"
-        f"{without if math.isfinite(interpolation.r2_true) else ''}, rank correlation "
-        f"{interpolation.rank_correlation:.2f}"
+        f"Predictions are by {interpolation.name} from {interpolation.n_points:,} measured rows. "
+        "For "
+        f"held-out rows, R2 is {interpolation.r2:.2f}"
+        f"{without if math.isfinite(interpolation.r2_true) else ''} and the rank correlation is "
+        f"{interpolation.rank_correlation:.2f}."
     ]
 
 
 def print_prediction(
     console: Console, prediction: Prediction, interpolation: Interpolation, *, top: int
 ) -> None:
-    """The most and least valuable of new rows, and how good the prediction is."""
+    """The highest and lowest predicted values, and how good the predictions are."""
     from rich.table import Table
 
     order = np.argsort(-prediction.values, kind="stable")
@@ -222,92 +225,29 @@ def print_prediction(
         console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
-def print_prices(console: Console, prices: PriceList, *, top: int) -> None:
-    """The dearest and the cheapest on offer for each size, and what all cost together."""
-    from rich.table import Table
-    from rich.text import Text
-
-    confidence = f"{prices.terms['confidence']:.0%} interval"
-    for total in prices.terms["totals"]:
-        rows = prices.at(total["m"]).sort_values("value", ascending=False, kind="stable")
-        shown = rows if len(rows) <= 2 * top else rows.iloc[[*range(top), *range(-top, 0)]]
-        table = Table(title=f"Prices for data sets of size m = {total['m']}", title_justify="left")
-        for name in ("id", "value", "stderr", "price", confidence):
-            table.add_column(name, justify="right", no_wrap=True)
-        for label, row in shown.iterrows():
-            error = float(row["price_high"] - row["price_low"]) / 4
-            ends = " to ".join(number(row[end], error)[0] for end in ("price_low", "price_high"))
-            cells = (*number(row["value"], row["stderr"]), number(row["price"], error)[0], ends)
-            table.add_row(*map(Text, (str(label), *cells)))
-        console.print(table)
-        for line in _total(total, len(prices)):
-            console.print(line, highlight=False, markup=False, soft_wrap=True)
-    line = f"{prices.terms['pricing']['rule']}; SHA-256 of rows and terms: {prices.checksum}"
-    console.print(line, highlight=False, markup=False, soft_wrap=True)
-
-
-def _total(total: Mapping[str, Any], n: int) -> list[str]:
-    value = _with_ends(total["value"], total["low"], total["high"])
-    price = _with_ends(total["price"], total["price_low"], total["price_high"])
-    rate = _with_ends(total["rate"], total["rate_low"], total["rate_high"])
-    lines = [f"all {n}: value {value}, price {price}, at a rate of {rate} for a value of 1"]
-    if total["raised"]:
+def print_plans(console: Console, plans: Sequence[Plan], draws: Draws, *, n_workers: int) -> None:
+    """One line for what each precision takes, as planned from these draws."""
+    workers = f"{n_workers} worker{'s' if n_workers != 1 else ''}"
+    lines = [
+        f"for ±{plan.within:.3g} on every value ({plan.confidence:.0%} confidence, all at once) "
+        "you "
+        f"need about {_about(plan.draws)} draws"
+        f"{', which are already made' if plan.draws <= len(draws) else ''}: about "
+        f"{duration(plan.seconds / n_workers)} in all with {workers}"
+        for plan in plans
+    ]
+    lines.append(f"planned from {len(draws)} draws: more draws make the plan more accurate")
+    if draws.folds is not None:
         lines.append(
-            f"{total['raised']} of {n} prices were raised to the floor, which adds "
-            f"{total['raised_by']:.3g} to the total"
+            "This is the error of the draws. Without --test, different test rows would also change "
+            "the values, whatever the number of draws; dshapley value says by how much."
         )
-    if total["errors"] == "added":
-        lines.append("what the errors have in common is not known: for the total they are added up")
-    return lines
-
-
-def _with_ends(middle: float | None, low: float | None, high: float | None) -> str:
-    if middle is None:
-        return "not known"
-    if low is None or high is None:
-        return f"{middle:.3g} (?)"
-    if low == high:
-        return f"{middle:.6g}"
-    ends = (number(end, (high - low) / 4)[0] for end in (middle, low, high))
-    return "{} ({} to {})".format(*ends)
-
-
-def print_splitting(console: Console, splitting: Splitting) -> None:
-    """What splitting does to each bundle, the most first."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(title="Bundles and the sum of their rows", title_justify="left")
-    for name in ("id", "parts", "as a set", "its parts", "more by", "interval", ""):
-        table.add_column(name, justify="right", no_wrap=True)
-    for i in np.argsort(-np.abs(splitting.difference), kind="stable"):
-        error = float(splitting.stderr[i])
-        parts = (splitting.whole, splitting.split, splitting.difference)
-        cells = [number(float(part[i]), error)[0] for part in parts]
-        ends = (number(float(end[i]), error)[0] for end in (splitting.low, splitting.high))
-        beyond = "beyond the error" if splitting.beyond_error[i] else ""
-        row = (splitting.ids[i], splitting.parts[i], *cells, " to ".join(ends), beyond)
-        table.add_row(*(Text(str(cell)) for cell in row))
-    console.print(table)
-
-
-def print_plans(console: Console, plans: Sequence[Plan], *, n_draws: int, n_workers: int) -> None:
-    """What each precision takes, a line each."""
-    for plan in plans:
-        took = duration(plan.seconds / n_workers)
-        done = ": that many are made" if plan.draws <= n_draws else ""
-        line = (
-            f"for +-{plan.within:.3g} on every value ({plan.confidence:.0%} confidence, all at "
-            f"once) you need about {_about(plan.draws)} draws{done}, about {took} in all with "
-            f"{n_workers} worker{'s' if n_workers != 1 else ''}"
-        )
+    for line in lines:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
-    line = f"planned from {n_draws} draws; the more, the surer"
-    console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def _about(n: int) -> str:
-    """A whole number to two digits.
+    """A whole number, rounded to two digits.
 
     >>> _about(1234), _about(87)
     ('1,200', '87')

@@ -1,5 +1,10 @@
-"""A run: draws computed by workers until a rule says stop, kept in a folder.
+"""A run: workers compute draws until a stop rule ends the run, and a folder keeps them.
 
-`run`, `workers`, `run_folder`, `progress`, `stopping`, `planning`, and `source_tables`, the tables
-that a run was made from.
+- `run`: the loop that computes, stores and counts draws.
+- `workers`: parallel computation of draws.
+- `run_folder`: the files of a run.
+- `stopping`: stop rules.
+- `planning`: how many draws a wanted precision takes.
+- `progress`: the progress bar.
+- `source_tables`: the tables that a run was made from, read again.
 """

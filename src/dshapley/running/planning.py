@@ -1,4 +1,4 @@
-"""How many draws, and how long, a wanted precision takes: from a few draws."""
+"""Plan a run: estimate from a few draws how many draws and how much time a precision takes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dshapley.errors import InputError
-from dshapley.inference.valuation import estimate
+from dshapley.inference.sampled import estimate
 from dshapley.running.stopping import Precision
 from dshapley.sampling.draws import Draws
 
@@ -18,22 +18,22 @@ _FEWEST = 20
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What it takes until every value is known to within +-`within`."""
+    """What it takes until every value is known to within ±`within`, with this confidence."""
 
     within: float
     confidence: float
     draws: int
-    """In all, those made already among them."""
+    """The number of draws in total, including those already made."""
     seconds: float
-    """Of computing, on one worker."""
+    """The computing time of these draws on one worker."""
 
 
 def plan(draws: Draws, within: float, *, confidence: float = 0.95) -> Plan:
-    """How many draws `stopping.Precision(within, confidence)` will probably take, and how long.
+    """The expected number of draws for `stopping.Precision(within, confidence)`, and their time.
 
-    The largest standard error falls with the square root of the draws; a draw takes as long as
-    those so far did. Where some sizes have not been drawn the error is not known, and nothing is
-    planned.
+    The plan assumes that the largest standard error falls with the square root of the number of
+    draws, and that a draw takes as long as the draws so far. If some sizes have not been drawn, the
+    error is unknown and planning is refused.
 
     >>> import numpy as np
     >>> rng, one = np.random.default_rng(0), np.ones(1, int)
@@ -45,17 +45,17 @@ def plan(draws: Draws, within: float, *, confidence: float = 0.95) -> Plan:
     (True, True)
     """
     if len(draws) < _FEWEST:
-        raise InputError(f"{len(draws)} draws are too few to plan from: make {_FEWEST} or more")
+        raise InputError(f"{len(draws)} draws are too few to plan from: make at least {_FEWEST}")
     if draws.seconds is None:
-        raise InputError("these draws have no times to plan from")
+        raise InputError("these draws have no times, which a plan needs: make draws with ds.run")
     unknown = estimate(draws).what_is_unseen
     if unknown:
         raise InputError(
             f"the error is not known yet, so nothing can be planned from {len(draws)} draws: "
-            f"{unknown}; make more of them (--draws {4 * len(draws)})"
+            f"{unknown}; make more draws (--draws {4 * len(draws)})"
         )
     needed = Precision(within, confidence).draws_needed(draws)
-    # The median of blocks: the first draw of a process may have compiled for a minute.
+    # The median ignores slow first draws, which may have compiled code for a minute.
     blocks = [part.mean() for part in np.array_split(draws.seconds, 10)]
     return Plan(
         within=within,

@@ -1,4 +1,4 @@
-"""A live line for a long run: draws done, the reliability so far, the time left."""
+"""The progress bar of a long run: draws done, the reliability so far, and the time left."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ __all__ = ["Progress", "progress_bar"]
 
 
 class Progress(Protocol):
-    """What a run tells of itself after a draw."""
+    """A function that a run calls to report its progress after a draw."""
 
     def __call__(self, done: int, reliability: float, expected: float | None) -> None:
-        """`expected` is the number of draws there will be in all, if it can be told."""
+        """`expected` is the total number of draws to expect, or None if it is unknown."""
         ...
 
 
 @contextmanager
 def progress_bar(show: bool | None) -> Iterator[Progress | None]:
-    """A progress bar on standard error; by default only where a person is watching."""
+    """A progress bar on standard error; with show=None only if standard error is a terminal."""
     if show is None:
         show = sys.stderr.isatty()
     if not show:
@@ -63,7 +63,7 @@ def progress_bar(show: bool | None) -> Iterator[Progress | None]:
 
 
 def _clock(seconds: float) -> str:
-    """Seconds as a person would say them.
+    """Seconds as hours, minutes and seconds.
 
     >>> _clock(4), _clock(75), _clock(7300)
     ('0:04', '1:15', '2:01:40')

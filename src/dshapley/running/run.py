@@ -1,4 +1,4 @@
-"""Missing draws -> workers -> store -> Draws."""
+"""A run: compute the draws that are missing, store them, and stop when a rule says so."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from dshapley.data.points import Array, Bundles, Floats, Points, names_digest
 from dshapley.errors import DrawError, InputError, warn
 from dshapley.formatting import duration
 from dshapley.identity import UNIDENTIFIED
-from dshapley.inference.estimation import CHAIN_EVERY
-from dshapley.inference.valuation import Valuation, estimate
+from dshapley.inference.estimation import NESTED_EVERY
+from dshapley.inference.sampled import estimate
+from dshapley.inference.valuation import Valuation
 from dshapley.potentials import Potential, check_points, describe, marginals, seeded
 from dshapley.running.progress import Progress, progress_bar
 from dshapley.running.run_folder import RunFolder
 from dshapley.running.stopping import Stop, StopRule, as_rule
 from dshapley.running.workers import Result, Task, results
-from dshapley.sampling.controls import Controls
+from dshapley.sampling.controls import LabelControls
 from dshapley.sampling.crossfitting import CrossFitted
 from dshapley.sampling.design import Design, Draw
 from dshapley.sampling.draws import NO_FOLD, Draws
@@ -43,16 +44,17 @@ __all__ = [
 
 
 METHOD = "distributional Shapley"
+"""The name of the method in the manifest of a run."""
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C in a run. `draws` holds what was finished; the message says how to resume."""
+    """Ctrl-C during a run. `draws` holds the finished draws; the message says how to resume."""
 
     def __init__(self, message: str, draws: Draws) -> None:
         super().__init__(message)
         self.draws = draws
         self.valuation: Valuation | None = None
-        """The values so far, where `dshapley.value` was interrupted after some draws."""
+        """The values so far, if `dshapley.value` was interrupted after enough draws."""
 
 
 def run(
@@ -66,7 +68,7 @@ def run(
     progress: bool | None = None,
     context: Context | None = None,
 ) -> Draws:
-    """The marginals of each z of Z in draws 0, 1, 2, ... of the design, until a rule says stop.
+    """The marginals of each z of Z in draws 0, 1, 2, ... of the design, until a rule stops the run.
 
     Parameters
     ----------
@@ -76,21 +78,22 @@ def run(
     stop
         A number of draws or a stop rule (see `dshapley.stopping`).
     store
-        A folder. Finished draws are kept there; the same call again resumes where it stopped,
-        and more draws extend a finished run. A call with any other parameter is refused.
+        A run folder, which keeps finished draws. The same call resumes an interrupted run, and a
+        call for more draws extends a finished one. A call with any other parameter changed is
+        refused.
     n_jobs
-        Worker processes, as in joblib: None for 1 (or what `joblib.parallel_config` says, with
-        any backend), -1 for all cores. The draws are the same, bit for bit.
+        The number of worker processes, as in joblib: None for 1 (or what `joblib.parallel_config`
+        says, with any backend), -1 for all cores. The draws are the same, bit for bit.
     progress
-        Show a progress bar; None for wherever standard error is a terminal.
+        Whether to show a progress bar; None to show it if standard error is a terminal.
     context
-        What is worth keeping in the manifest and does not count for what the run is.
+        What is worth keeping in the manifest although it does not identify the run.
     """
     check_points(U, design.database, name="database")
     check_points(U, Z, name="points")
     rule = as_rule(stop)
     potential = describe(U)
-    # Words for people: a run is resumed when they have changed.
+    # Reasons are texts for people and do not identify the run, so they may change on resuming.
     reasons = {
         name: str(potential.pop(name)) for name in list(potential) if name.endswith(".reason")
     }
@@ -111,7 +114,7 @@ def run(
         Z,
         weights=design.weights,
         balanced=bool(design.balanced),
-        controls=task.n_controls,
+        n_label_controls=task.n_label_controls,
         folds=U.folds if isinstance(U, CrossFitted) else None,
     )
     if hasattr(U, "warm_up"):
@@ -135,7 +138,10 @@ def run(
 
 
 def labels_of_test(U: object) -> str | None:
-    """A digest by which the other side of a sale knows its own test rows, however encoded."""
+    """A digest of the test labels, however encoded, or None.
+
+    With it, the other party of a sale recognises its own test rows.
+    """
     test = getattr(U, "test", None)
     if not isinstance(test, Points) or test.y is None or len(test) < _SECRET:
         return None
@@ -144,29 +150,31 @@ def labels_of_test(U: object) -> str | None:
 
 @dataclass(frozen=True, kw_only=True)
 class _Marginals:
-    """The task of one draw."""
+    """The function that computes draw t."""
 
     U: Potential | CrossFitted
     design: Design
     Z: Points | Bundles
-    controls: dict[int, Controls]
-    """For the anchor, by fold; none without it."""
+    label_controls: dict[int, LabelControls]
+    """The label controls of each fold; empty if the run keeps no control variates."""
 
     @classmethod
     def of(cls, U: Potential | CrossFitted, design: Design, Z: Points | Bundles) -> _Marginals:
-        """The task of this run's draws."""
+        """The function that computes the draws of this run."""
         if isinstance(U, CrossFitted) != (design.folds is not None):
-            raise InputError("cross-fitting takes both: cross_fitted(U) and Design(..., folds=)")
+            raise InputError("cross-fitting needs both cross_fitted(U) and Design(..., folds=)")
         folds = [NO_FOLD] if design.folds is None else np.unique(design.folds).tolist()
         of_fold = (
-            {f: Controls.of(design.outside(f)) for f in folds} if design.control_variates else {}
+            {f: LabelControls.of(design.outside(f)) for f in folds}
+            if design.control_variates
+            else {}
         )
-        return cls(U=U, design=design, Z=Z, controls=of_fold)
+        return cls(U=U, design=design, Z=Z, label_controls=of_fold)
 
     @property
-    def n_controls(self) -> int | None:
-        """How many controls each draw has; None without the anchor."""
-        return max(map(len, self.controls.values())) if self.controls else None
+    def n_label_controls(self) -> int | None:
+        """The number of label controls of a draw; None without control variates."""
+        return max(map(len, self.label_controls.values())) if self.label_controls else None
 
     def __call__(self, t: int) -> Result:
         draw = self.design.draw(t)
@@ -187,25 +195,25 @@ class _Marginals:
             U = self.U
         found = np.full(len(self.Z), np.nan, dtype=np.float32)
         V = seeded(U, draw.seed)
-        if not self.controls:
+        if not self.label_controls:
             found[valued] = as_record(marginals(V, draw.S, Z), where)
             return Result(draw.k, found)
         gains, reference = self._with_reference(V, draw, Z)
         found[valued] = as_record(gains, where)
-        chain = self._chain(draw.t, seeded(U, draw.seed ^ 1))
+        nested = self._nested(draw.t, seeded(U, draw.seed ^ 1))
         if (
             not np.isfinite(reference)
-            or np.isinf(chain).any()
-            or np.isnan(chain[1:]).any() != (np.isnan(chain[0]))
+            or np.isinf(nested).any()
+            or np.isnan(nested[1:]).any() != (np.isnan(nested[0]))
         ):
-            raise DrawError(f"{where} failed: U of a set drawn for the anchor is not a number")
-        controls = np.zeros(self.n_controls or 0)
-        own = self.controls[draw.fold](draw.S.y)
-        controls[: len(own)] = own  # where a fold has all rows of a class there are fewer
-        return Result(draw.k, found, reference, chain, controls)
+            raise DrawError(f"{where} failed: U of a set for the control variates is not finite")
+        controls = np.zeros(self.n_label_controls or 0)
+        own = self.label_controls[draw.fold](draw.S.y)
+        controls[: len(own)] = own  # fewer if one fold has all rows of a class
+        return Result(draw.k, found, reference, nested, controls)
 
     def _with_reference(self, U: Potential, draw: Draw, Z: Points | Bundles) -> tuple[Array, float]:
-        """The marginals of Z, and the mean marginal of points of the database, for one S."""
+        """The marginals of Z, and the mean marginal of the reference sample, for one S."""
         whole = isinstance(self.Z, Points) and self.Z.key == self.design.database.key
         if whole:
             gains = marginals(U, draw.S, Z)
@@ -213,29 +221,31 @@ class _Marginals:
         R = self.design.reference(draw.t, max(FEWEST_REFERENCES, min(_MOST, len(self.Z) // 20)))
         if isinstance(Z, Bundles):
             return marginals(U, draw.S, Z), float(marginals(U, draw.S, R).mean())
-        # Together, so that S is trained on once.
+        # One call for both, so that the model of S is trained only once.
         gains = marginals(U, draw.S, Z + R)
         return gains[: len(Z)], float(gains[len(Z) :].mean())
 
-    def _chain(self, t: int, U: Potential) -> Floats:
-        """In every so many draws, U of nested sets of 0, 1, 3, 7, ..., m points."""
+    def _nested(self, t: int, U: Potential) -> Floats:
+        """U of nested sets of 0, 1, 3, 7, ..., m points; NaN except in every so many draws."""
         sizes = bands(self.design.m) - 1
-        if t % CHAIN_EVERY:
+        if t % NESTED_EVERY:
             return np.full(len(sizes), np.nan)
-        B = self.design.chain(t)
+        B = self.design.nested(t)
         return np.array([float(U(B.take(slice(0, n)))) for n in sizes])
 
 
 _SECRET = 64
-"""A digest of fewer labels could be undone by trying all that there are."""
+"""The fewest labels of a digest. A digest of fewer could be undone by trying all labels."""
 FEWEST_REFERENCES, _MOST = 20, 100
-"""Of reference points: a twentieth of the points valued, but between these."""
+"""The least and the largest size of a reference sample. Between these it is a twentieth of the
+points valued.
+"""
 
 
 def as_record(gains: Array, where: str) -> NDArray[np.float32]:
-    """Marginals as they are kept; `where` names the draw in an error."""
+    """The marginals as float32; `where` names the draw in an error."""
     if np.abs(gains).max(initial=0.0) > np.finfo(np.float32).max:
-        raise DrawError(f"{where} failed: marginals beyond 3e38 cannot be kept; rescale U")
+        raise DrawError(f"{where} failed: marginals beyond 3e38 cannot be kept: rescale U")
     return gains.astype(np.float32)
 
 
@@ -250,10 +260,10 @@ def gather(
     progress: bool | None = None,
     context: Context | None = None,
 ) -> Draws:
-    """`task(t)` for t = 0, 1, 2, ..., from the store where it is there, until a rule says stop.
+    """`task(t)` for t = 0, 1, 2, ..., read from the store if present, until a rule stops the run.
 
-    The rule sees the draws in order, whatever the order they were computed in. `begun` is the
-    record of no draw.
+    The rule sees the draws in order, whichever order they were computed in. `begun` is an empty
+    record of the run.
     """
     rule = as_rule(until)
     begun = replace(begun, about=About(identity=identity, context=context or Context()))
@@ -272,14 +282,14 @@ def gather(
             workers = joblib.effective_n_jobs(n_jobs)
             _fill(record, stored, missing, rule, folder, report, clock, workers)
     except KeyboardInterrupt:
-        raise Interrupted(_how_to_go_on(len(record), folder), record.draws()) from None
+        raise Interrupted(_how_to_resume(len(record), folder), record.draws()) from None
     finally:
         if folder is not None:
             folder.flush()
     if folder is not None and len(stored) > len(record):
         warn(
-            f"{folder.folder} holds {len(stored):,} draws; these values are of the first "
-            f"{len(record):,}, as asked"
+            f"{folder.folder} holds {len(stored):,} draws, but this call stops after "
+            f"{len(record):,}: the values use only the first {len(record):,}"
         )
     return record.draws()
 
@@ -288,19 +298,19 @@ def _check_identity(identity: Identity) -> None:
     for name, value in identity.named.items():
         if UNIDENTIFIED in str(value):
             raise InputError(
-                f"{name} ({value}) cannot be kept in a run folder, since another could not be "
-                "told from it; give the potential a method describe() that returns a dictionary "
+                f"{name} ({value}) cannot be kept in a run folder, because a changed one would "
+                "look the same: give the potential a method describe() that returns a dictionary "
                 "of plain values"
             )
 
 
 def _reliability(draws: Draws) -> float:
-    """Of the values so far; NaN while there are points that no draw has valued."""
+    """The reliability of the values so far; NaN until every point has been valued."""
     return estimate(draws).reliability if draws.all_valued else np.nan
 
 
 def _expected(rule: StopRule, draws: Draws, seconds: float) -> float | None:
-    """The number of draws that the rule foresees, if it does."""
+    """The number of draws that the rule expects; None if it expects none."""
     if not draws.all_valued or not hasattr(rule, "expected"):
         return None
     found: float | None = rule.expected(draws, seconds)
@@ -317,7 +327,7 @@ def _fill(
     started: float,
     workers: int,
 ) -> None:
-    """Append the draws that follow to the record until the rule says stop."""
+    """Append draws to the record, in order, until the rule stops the run."""
     where = {int(t): i for i, t in enumerate(stored.t)}
     columns = stored.columns()
     next_report, seconds = 0.0, list[float]()
@@ -326,7 +336,7 @@ def _fill(
             row = {name: column[where[t]] for name, column in columns.items()}
         else:
             result = next(missing, None)
-            if result is None:  # the rule's own limit
+            if result is None:  # the rule's limit is reached
                 return
             if result.t != t:
                 raise DrawError(f"draw {result.t} came back where draw {t} was due: not stored")
@@ -336,36 +346,37 @@ def _fill(
                 _say_if_long(sum(seconds) / _TRIED / workers, rule)
         record.append(row)
         if t not in where and folder is not None:
-            folder.add(row)  # writes now and then: after the record, which an interrupt counts
+            folder.add(row)  # after the record, because an interrupt reports its length
         draws, now = record.draws(), time.monotonic()
         if report is not None and now > next_report and t not in where:
             expected = _expected(rule, draws, now - started)
             report(t + 1, _reliability(draws), expected)
             took = time.monotonic() - now
-            next_report = now + max(0.25, 20 * took)  # a look reads every marginal
+            next_report = now + max(0.25, 20 * took)  # a report reads every marginal
         if rule(draws, now - started):
             return
 
 
 _TRIED, _ANSWER, _LONG = 4, 100, 600.0
-"""After the first few draws their time tells whether an answer, which takes about a hundred, takes
-longer than these seconds."""
+"""After `_TRIED` draws a warning is given if `_ANSWER` draws, about as many as an answer takes,
+would take longer than `_LONG` seconds.
+"""
 
 
 def _say_if_long(seconds: float, rule: StopRule) -> None:
-    """Warn where a hundred draws take long, with what would be quicker."""
+    """Warn if a hundred draws would take long, and say what would be quicker."""
     draws = min(_ANSWER, getattr(rule, "limit", None) or _ANSWER)
     if draws * seconds > _LONG:
         share = max(float(f"{300 / (_ANSWER * seconds):.1g}"), 0.001)
         warn(
             f"{draws} draws will take about {duration(draws * seconds)}: a smaller m (--m) is "
-            f"quicker, and measuring a share of {share:g} of the points (p, --p) brings a hundred "
-            "draws in about 5 minutes"
+            f"quicker, and measuring a share of {share:g} of the points (--share) brings a "
+            "hundred draws in about 5 minutes"
         )
 
 
 class _Record:
-    """Draws in order of t, growing."""
+    """A growing record of draws in order of t."""
 
     def __init__(self, run: Draws) -> None:
         self._run = run
@@ -389,11 +400,13 @@ class _Record:
         return self._run.of({name: part[: self._size] for name, part in self._columns.items()})
 
 
-def _how_to_go_on(n: int, folder: RunFolder | None) -> str:
+def _how_to_resume(n: int, folder: RunFolder | None) -> str:
     if n == 0:
         return "no draw was finished yet"
     if folder is None:
-        return f"{_count(n)} finished; name a folder (--out, store=) to keep them and resume later"
+        return (
+            f"{_count(n)} finished; give a run folder (--out, store=) to keep them and resume later"
+        )
     return f"{_count(n)} kept in {folder.folder}; run the same command again to resume"
 
 

@@ -1,4 +1,7 @@
-"""A run's rows, read again from its tables; and the values of rows that were never run."""
+"""The tables that a run was made from, read again.
+
+A run folder holds no features, so predicting other rows needs the original tables.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,8 @@ from dshapley.data.points import Bundles, Points
 from dshapley.data.tables import Prepared, prepare, read_table
 from dshapley.errors import InputError
 from dshapley.inference.interpolation import Prediction, chosen_to_measure
-from dshapley.inference.valuation import Valuation, estimate
+from dshapley.inference.sampled import estimate
+from dshapley.inference.valuation import Valuation
 from dshapley.running.run_folder import is_own, load_run
 from dshapley.sampling.provenance import About, Source
 
@@ -19,15 +23,18 @@ __all__ = ["RunTables", "predicted", "run_tables"]
 def predicted(
     folder: Path, table: Path, *, source: Path | None = None
 ) -> tuple[Valuation, Prediction]:
-    """The valuation of a run made by `dshapley value`, and its prediction for another table.
+    """The valuation of a run of `dshapley value`, and its prediction for the rows of another table.
 
-    The folder holds no features: they are read again from the tables named in its manifest (see
-    `run_tables`), encoded as they were, and compared with the fingerprint.
+    The features are read again from the tables that the run folder's manifest names (see
+    `run_tables`), encoded as in the run, and compared with the run's fingerprint.
     """
     draws = load_run(folder)
     tables = run_tables(folder, draws.about, source=source)
     if tables.asked.group is not None:
-        raise InputError(f"{folder} holds values of bundles, which say nothing of single rows")
+        raise InputError(
+            f"{folder} holds values of bundles, which do not predict single rows: make a run "
+            "without groups"
+        )
     measured = tables.valued()
     assert isinstance(measured, Points)
     valuation = estimate(draws, points=measured)
@@ -35,21 +42,21 @@ def predicted(
 
 
 def run_tables(folder: Path, about: About, *, source: Path | None = None) -> RunTables:
-    """Where the tables of a run of `dshapley value` are.
+    """The paths of the tables of a run of `dshapley value`.
 
-    Paths in a folder that somebody else made could name any file of this user's, so they are
-    followed only in this user's own runs. `source` is the run's table, or the folder that it is
-    in; the run's other tables are then looked for by name in the same folder.
+    A run folder that somebody else made could name any of this user's files, so the named paths
+    are only followed if this user made the run. Otherwise `source` is needed: the run's table, or
+    the folder that it is in. The run's other tables are then looked up by name in the same folder.
     """
     asked = about.context.source
     if asked is None:
-        raise InputError(f"{folder} was not made by dshapley value: it names no table")
+        raise InputError(f"{folder} was not made by `dshapley value`, so it names no table")
     named = [asked.table, asked.test_table, asked.points_table]
     if source is None:
         if not is_own(folder):
             raise InputError(
                 f"{folder} was not made by you on this machine, so the tables that it names are "
-                "not read: name the run's table, or the folder it is in, with --source"
+                "not read: give the run's table, or the folder it is in, with --source"
             )
         found = [None if name is None else Path(name) for name in named]
     else:
@@ -59,7 +66,7 @@ def run_tables(folder: Path, about: About, *, source: Path | None = None) -> Run
     gone = next((path for path in found if path is not None and not path.exists()), None)
     if gone is not None:
         raise InputError(
-            f"{gone}, a table of {folder}, is not there: name the folder of its tables with "
+            f"{gone}, a table of {folder}, does not exist: give the folder of the tables with "
             "--source"
         )
     base, test, points = found
@@ -69,7 +76,7 @@ def run_tables(folder: Path, about: About, *, source: Path | None = None) -> Run
 
 @dataclass(frozen=True, kw_only=True)
 class RunTables:
-    """The tables of a run: of its database, and of test rows and points where it had such."""
+    """The paths of a run's tables: the database and, if given, the test rows and the points."""
 
     folder: Path
     about: About
@@ -80,11 +87,11 @@ class RunTables:
 
     @property
     def of_rows(self) -> Path:
-        """The table that the valued rows are from."""
+        """The table that contains the rows valued."""
         return self.points or self.base
 
     def prepared(self) -> Prepared:
-        """The tables encoded, as the run encoded them."""
+        """The tables, encoded as in the run."""
         asked = self.asked
         base, test, points = (
             None if path is None else read_table(path, text=[asked.id, asked.group])
@@ -104,9 +111,9 @@ class RunTables:
             seed=self.about.identity.seed,
         )
 
-    def valued(self) -> Points | Bundles:
-        """The rows or bundles that the run valued; an error where they are not what they were."""
-        prepared = self.prepared()
+    def valued(self, prepared: Prepared | None = None) -> Points | Bundles:
+        """The rows or bundles that the run valued; an error if they have changed since."""
+        prepared = self.prepared() if prepared is None else prepared
         identity, share = self.about.identity, self.about.context.share
         Z: Points | Bundles = prepared.points
         if prepared.groups is not None:
@@ -115,6 +122,7 @@ class RunTables:
             Z = prepared.points.take(chosen_to_measure(prepared.points, share, identity.seed))
         if Z.fingerprint() != identity.points:
             raise InputError(
-                f"{self.of_rows} is not what it was when {self.folder} was made: its rows differ"
+                f"{self.of_rows} has changed since {self.folder} was made: its rows differ; "
+                "restore the table, or value it again in a new folder"
             )
         return Z

@@ -1,9 +1,9 @@
-"""Stop rules: functions (draws, seconds) -> bool, asked after every draw.
+"""Stop rules: functions (draws, seconds) -> bool that are called after every draw.
 
-`draws` are draws 0, 1, ..., T-1 in order, whatever the order they were computed in, and
-`seconds` is how long this call has run. Rules that look at the draws alone therefore stop every
-run of the same call at the same T. A rule may also have `expected(draws, seconds)`: the
-number of draws it will probably take, for the progress bar; and `limit`: the most it will take.
+`draws` are draws 0, 1, ..., T-1 in order, whichever order they were computed in, and `seconds` is
+the running time of this call. A rule that depends only on the draws therefore stops every repeat of
+a call at the same T. A rule may have two more members: `expected(draws, seconds)`, the number of
+draws it will probably take, for the progress bar; and `limit`, the most draws it will take.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import TypeAlias
 import numpy as np
 
 from dshapley.errors import InputError, is_whole
+from dshapley.inference.sampled import estimate
 from dshapley.inference.uncertainty import anytime_quantile, check_confidence
-from dshapley.inference.valuation import estimate
 from dshapley.sampling.draws import Draws
 
 __all__ = [
@@ -42,50 +42,50 @@ class FixedDraws:
 
     def __post_init__(self) -> None:
         if not is_whole(self.n, least=1):
-            raise InputError(f"draws = {self.n}: the number of draws is a whole number, 1 or more")
+            raise InputError(f"draws = {self.n}: give a whole number of at least 1")
 
     def __call__(self, draws: Draws, seconds: float) -> bool:
         return len(draws) >= self.n
 
     @property
     def limit(self) -> int:
-        """The most draws this takes."""
+        """The most draws that the rule takes."""
         return int(self.n)
 
     def expected(self, draws: Draws, seconds: float) -> float:
-        """How many draws this will take."""
+        """The number of draws that the rule takes."""
         return self.n
 
 
 @dataclass(frozen=True)
 class Seconds:
-    """Stop when this call has run for so many seconds (draws it was resumed with cost none)."""
+    """Stop when this call has run for so many seconds; draws that were resumed take no time."""
 
     seconds: float
 
     def __post_init__(self) -> None:
         if not self.seconds > 0:
-            raise InputError(f"seconds = {self.seconds}: a time budget is more than 0")
+            raise InputError(f"seconds = {self.seconds}: give a time above 0")
 
     def __call__(self, draws: Draws, seconds: float) -> bool:
         return seconds >= self.seconds
 
     def expected(self, draws: Draws, seconds: float) -> float | None:
-        """How many draws this will take, at the pace so far."""
+        """The number of draws that fit into the time at the pace so far."""
         return len(draws) * self.seconds / seconds if seconds > 0 else None
 
 
 @dataclass(frozen=True)
 class Precision:
-    """Stop when every value is known to within +-`within`, with this confidence.
+    """Stop when every value is known to within ±`within`, with this confidence for all at once.
 
-    All values at once, and however often this is asked: the interval is a confidence sequence
-    (`dshapley.inference.uncertainty.anytime_quantile`), which holds at every number of draws
-    together. Plain intervals do not: a run that stops when they happen to be narrow stops too early
-    too often. It holds from `at_least` draws on, in the sense of the central limit theorem.
+    The interval is a confidence sequence (`dshapley.inference.uncertainty.anytime_quantile`), which
+    covers the values at every number of draws at once, so it may be checked again and again. Plain
+    confidence intervals may not: a run that stops when they happen to be narrow stops too early too
+    often. The coverage is asymptotic, and the rule does not stop before `at_least` draws.
 
-    Of cross-fitted values this is the error of the draws, which more of them bring down, and not
-    what other test rows would change.
+    For cross-fitted values this is the sampling error of the draws, which more draws reduce. It
+    does not include how the values would change with other test rows.
     """
 
     within: float
@@ -95,7 +95,7 @@ class Precision:
     def __post_init__(self) -> None:
         check_confidence(self.confidence)
         if not self.within > 0:
-            raise InputError(f"precision = {self.within}: a precision to reach is more than 0")
+            raise InputError(f"precision = {self.within}: give a number above 0")
 
     def __call__(self, draws: Draws, seconds: float) -> bool:
         if len(draws) < self.at_least or not _checkpoint(len(draws)):
@@ -103,13 +103,13 @@ class Precision:
         return self._reach(draws) <= self.within
 
     def expected(self, draws: Draws, seconds: float) -> float | None:
-        """How many draws this will take, if the error falls with their square root."""
+        """The expected number of draws, if the error falls with the square root of it."""
         if len(draws) < 10 or estimate(draws).unseen:
             return None
         return self.draws_needed(draws)
 
     def draws_needed(self, draws: Draws) -> int:
-        """The same, in whole draws, from so many draws as there are."""
+        """The expected number of draws as an int; an error if the standard errors are unknown."""
         found = estimate(draws).of_draws
         if found.unseen:
             raise InputError(f"the error is not known yet: {found.what_is_unseen}")
@@ -130,14 +130,14 @@ class Precision:
 
 @dataclass(frozen=True)
 class Settled:
-    """Stop when the order of the values is settled: when they are surely reliable enough.
+    """Stop when the order of the values is settled, that is, when the values are reliable enough.
 
-    The reliability is the share of the variance of the values, between points, that is not noise
-    (`Valuation.reliability`). The noise is itself an estimate, so its upper 95 % confidence limit
-    is used: a run that stops at 0.95 has a squared correlation with the true values of about 0.95
-    or more. So has its order: the rank correlation with the true values, by simulation
-    (`Valuation.rank_correlation`), is high enough too. Of cross-fitted values the true ones are
-    those with these test rows.
+    The reliability is the share of the variance between the values that is not noise
+    (`Valuation.reliability`). The noise is itself an estimate, so the rule uses its upper 95 %
+    confidence limit: a run that stops at 0.95 has a squared correlation with the true values of
+    about 0.95 or more. The rule also needs a high rank correlation with the true values, which is
+    found by simulation (`Valuation.rank_correlation`). For cross-fitted values, the true values
+    are those for these test rows.
     """
 
     reliability: float = 0.95
@@ -146,9 +146,11 @@ class Settled:
 
     def __post_init__(self) -> None:
         if not 0 < self.reliability < 1:
-            raise InputError(f"reliability = {self.reliability}: it lies between 0 and 1")
+            raise InputError(f"reliability = {self.reliability}: give a number between 0 and 1")
         if not 0 < self.rank_correlation < 1:
-            raise InputError(f"rank_correlation = {self.rank_correlation}: it lies between 0 and 1")
+            raise InputError(
+                f"rank_correlation = {self.rank_correlation}: give a number between 0 and 1"
+            )
 
     def __call__(self, draws: Draws, seconds: float) -> bool:
         if len(draws) < self.at_least or not _checkpoint(len(draws)):
@@ -160,7 +162,7 @@ class Settled:
         return np.isnan(ranks) or ranks >= self.rank_correlation
 
     def expected(self, draws: Draws, seconds: float) -> float | None:
-        """How many draws this will take, if the noise falls with their number."""
+        """The expected number of draws, if the noise falls with that number."""
         if len(draws) < 10:
             return None
         found = estimate(draws).of_draws
@@ -172,13 +174,14 @@ class Settled:
 
 @dataclass(frozen=True)
 class Stable:
-    """The paper's rule: stop when the last `window` draws changed the values by under 1 %.
+    """The paper's rule: stop when the last `window` draws changed the values by less than 1 %.
 
-    The change is the mean over the points of |value now - value then|, relative to the mean
-    absolute value now: relative to each point's own value, as the paper can be read, the rule
-    would depend on the points whose value is next to zero.
+    The change is the mean over the points of |value now - value then|, divided by the mean absolute
+    value now. The paper can also be read as dividing by each point's own value, but then the points
+    with a value near zero would decide.
 
-    That the values have stopped moving does not say how far they are off; `Precision` does.
+    Values that have stopped moving may still be wrong by more than that; `Precision` bounds the
+    error.
     """
 
     change: float = 0.01
@@ -186,7 +189,10 @@ class Stable:
 
     def __post_init__(self) -> None:
         if not self.change > 0 or self.window < 1:
-            raise InputError("a stop rule's change must be more than 0 and its window 1 or more")
+            raise InputError(
+                f"change = {self.change}, window = {self.window}: give a change above 0 and "
+                "a window of at least 1"
+            )
 
     def __call__(self, draws: Draws, seconds: float) -> bool:
         if len(draws) < 2 * self.window or not _checkpoint(len(draws)):
@@ -198,7 +204,7 @@ class Stable:
 
 @dataclass(frozen=True)
 class AnyOf:
-    """Stop as soon as one of the rules says so."""
+    """Stop as soon as one of the rules stops."""
 
     rules: tuple[StopRule, ...]
 
@@ -207,12 +213,12 @@ class AnyOf:
 
     @property
     def limit(self) -> int | None:
-        """The most draws this takes, where a rule sets a limit."""
+        """The most draws that the rules take; None if no rule has a limit."""
         limits = [rule.limit for rule in self.rules if getattr(rule, "limit", None) is not None]  # type: ignore[attr-defined]
         return min(limits, default=None)
 
     def expected(self, draws: Draws, seconds: float) -> float | None:
-        """How many draws this will take: the fewest that a rule expects."""
+        """The expected number of draws: the smallest that any of the rules expects."""
         able = [rule for rule in self.rules if hasattr(rule, "expected")]
         guesses = [rule.expected(draws, seconds) for rule in able]
         return min((guess for guess in guesses if guess is not None), default=None)
@@ -220,18 +226,20 @@ class AnyOf:
 
 @dataclass(frozen=True, kw_only=True)
 class Stop:
-    """Stop at the first of these: so many draws, a precision, so many seconds.
+    """Stop at a number of draws, a precision or a time, whichever comes first.
 
-    Where none is given: when the order is settled (`Settled`), after five minutes at the latest.
+    If none is given, stop when the order of the values is settled (`Settled`), or after five
+    minutes.
 
     Parameters
     ----------
     draws
-        After so many draws: `FixedDraws`.
+        Stop after so many draws (`FixedDraws`).
     precision
-        When every value is known to within this, with 95 % confidence for all at once: `Precision`.
+        Stop when every value is known to within ± this, with 95 % confidence for all values at once
+        (`Precision`).
     seconds
-        After so long: `Seconds`.
+        Stop after so many seconds (`Seconds`).
 
     Examples
     --------
@@ -244,11 +252,11 @@ class Stop:
     seconds: float | None = None
 
     def __post_init__(self) -> None:
-        _ = self.rule  # an error now, not after the data were read
+        _ = self.rule  # so that a wrong value is an error before any data is read
 
     @property
     def rule(self) -> StopRule:
-        """The rule that this stands for."""
+        """The stop rule with these limits."""
         rules: list[StopRule] = []
         if self.draws is not None:
             rules.append(FixedDraws(self.draws))
@@ -262,7 +270,7 @@ class Stop:
 
 
 def as_rule(stop: StopRule | Stop | int | None) -> StopRule:
-    """The rule that is meant: a number is one of draws, and None the default."""
+    """The stop rule for `stop`: a number means so many draws, None the default."""
     if stop is None:
         return DEFAULT
     if isinstance(stop, Stop):
@@ -273,12 +281,12 @@ def as_rule(stop: StopRule | Stop | int | None) -> StopRule:
 
 
 DEFAULT = AnyOf((Settled(), Seconds(300)))
-"""When a run stops unless something else is asked for."""
+"""The stop rule of a run if the caller gives none."""
 
 
 def _checkpoint(n: int) -> bool:
-    """Whether to look at n draws: every 10th, from 1,000 draws on every 100th, and so on.
+    """Whether to check the values at n draws: every 10 draws, from 1,000 on every 100, and so on.
 
-    A look reads every marginal, so looking each time would cost the square of the draws.
+    A check reads every marginal, so the cost of checking after each draw would be quadratic.
     """
     return n % max(10, 10 ** (len(str(n)) - 2)) == 0

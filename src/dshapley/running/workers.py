@@ -1,4 +1,8 @@
-"""Pure tasks computed by joblib's workers, in order. The only place with parallelism."""
+"""Parallelism: joblib's workers compute the draws, and the results come back in order.
+
+Draws whose workers are lost are computed again. This is the only module that runs things in
+parallel.
+"""
 
 from __future__ import annotations
 
@@ -33,44 +37,48 @@ __all__ = ["Result", "Task", "results"]
 
 
 class Result(NamedTuple):
-    """What a task has found out in its draw."""
+    """The result of one draw."""
 
     k: int
     marginals: NDArray[Any]
-    """One for each point."""
+    """The marginal of each point."""
     reference: float = float("nan")
-    chain: Floats | None = None
-    controls: Floats | None = None
-    """These three for the anchor; see `dshapley.sampling.draws.Anchor`."""
+    nested: Floats | None = None
+    label_controls: Floats | None = None
+    """`reference`, `nested` and `label_controls` are for control variates; see
+    `dshapley.sampling.draws.ControlVariates`.
+    """
     seconds: float = float("nan")
     t: int = -1
-    """The draw's number. Set where the draw is computed, checked where it is stored."""
+    """The number of the draw. The worker sets it, and it is checked before the draw is stored."""
 
 
 Task: TypeAlias = Callable[[int], Result]
-"""t -> its result: a pure function, so that anyone may compute it, and again."""
+"""t -> its result. A pure function, so any worker may compute it, and compute it again."""
 
 Pool: TypeAlias = Callable[[Iterator[Any]], Generator[Result]]
 """joblib's delayed calls -> their results in order."""
 
 _FEWEST_LOSSES, _PATIENCE = 3, 60.0
-"""A run fails after this many losses in a row, once this many seconds brought no result."""
+"""A run fails after at least this many losses in a row, if no result came for this many seconds."""
 _LONGEST_PAUSE = 5.0
+"""The most seconds to wait before workers are started again."""
 _LOOK, _CLUSTER_PATIENCE = 2.0, 60.0
-"""Seconds between two looks at a cluster, and how long it may do nothing: long, since sending the
-data to its workers looks like that too."""
+"""The seconds between two checks of a cluster, and the seconds that it may do nothing. The second
+is long, because a cluster also looks idle while data are sent to its workers.
+"""
 
 _FROM_TERMINALS = [getattr(signal, n) for n in ("SIGINT", "SIGHUP") if hasattr(signal, n)]
-"""Signals that a terminal sends to all processes of a command."""
+"""The signals that a terminal sends to all processes of a command."""
 _CAN_BLOCK = hasattr(signal, "pthread_sigmask")  # not on Windows
 
 _LARGE = 31 << 20
-"""Bytes; glibc learns from arrays of up to 32 MiB."""
+"""Bytes; glibc adapts its threshold to freed arrays of up to 32 MiB."""
 
 
 @contextlib.contextmanager
 def results(task: Task, ts: Iterable[int], n_jobs: int | None) -> Iterator[Iterator[Result]]:
-    """`task(t)` for each t in order, computed ahead by workers; given up when the block ends."""
+    """`task(t)` for each t in order, computed ahead by workers, which stop when the block ends."""
     stream = _surviving(_Shared(task), ts, lambda calls: _stream(calls, n_jobs))
     with _one_blas_thread:
         try:
@@ -80,27 +88,27 @@ def results(task: Task, ts: Iterable[int], n_jobs: int | None) -> Iterator[Itera
 
 
 def _surviving(shared: _Shared, ts: Iterable[int], pool: Pool) -> Generator[Result]:
-    """The results in order. When workers are lost, the draws they had are computed again.
+    """The results in order. If workers are lost, their draws are computed again.
 
-    Workers are lost when a process is killed for its memory, or a machine or its data is gone.
-    Any other error is the caller's.
+    Workers are lost when a process is killed for its memory, or when a machine or its data is gone.
+    Any other error is raised.
     """
     unfinished = _Unfinished(ts)
     losses, last_result = 0, time.monotonic()
     while True:
         stream: Generator[Result] | None = None
         try:
-            # Workers may be lost while they are started, too: the first calls are made here.
+            # The first calls are made here, because workers may also be lost while they start.
             stream = pool(joblib.delayed(_work)(shared, t) for t in unfinished.ask())
             for result in stream:
                 unfinished.answered(result.t)
                 losses, last_result = 0, time.monotonic()
                 yield result
-                last_result = time.monotonic()  # what the caller did meanwhile does not count
+                last_result = time.monotonic()  # the caller's own time does not count
             return
         except pickle.PicklingError as error:
             raise InputError(
-                f"the potential or the points cannot be sent to other processes ({error}); use "
+                f"the potential or the points cannot be sent to other processes ({error}): use "
                 "n_jobs=1, or joblib's threads"
             ) from error
         except (Exception, asyncio.CancelledError) as error:
@@ -110,14 +118,14 @@ def _surviving(shared: _Shared, ts: Iterable[int], pool: Pool) -> Generator[Resu
             reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
             if losses >= _FEWEST_LOSSES and time.monotonic() - last_result > _PATIENCE:
                 raise DrawError(
-                    f"the workers failed {losses} times in a row, perhaps for lack of memory; "
-                    f"use fewer of them. The last time: {reason}"
+                    f"the workers failed {losses} times in a row, perhaps for lack of memory: "
+                    f"use fewer workers. The last error: {reason}"
                 ) from error
             unfinished.lost()
             warn(f"workers were lost ({reason}); their draws are computed again")
         finally:
             with warnings.catch_warnings():
-                # Work ahead of a rule that then says stop is lost by intent.
+                # joblib warns of discarded tasks, but those beyond the stop are not needed.
                 warnings.filterwarnings("ignore", message=".*tasks", category=UserWarning)
                 if stream is not None:
                     stream.close()
@@ -125,10 +133,10 @@ def _surviving(shared: _Shared, ts: Iterable[int], pool: Pool) -> Generator[Resu
 
 
 class _Unfinished:
-    """The numbers of the draws that still have no result, in order.
+    """The numbers of the draws that have no result yet, in order.
 
-    joblib asks from threads of its own, even those of a pool that was given up: a lock and the
-    number of the attempt keep such a thread from taking a draw away unseen.
+    joblib asks for them from its own threads, even threads of a pool that was given up. A lock and
+    the number of the attempt keep such a thread from taking a draw that would then be lost.
     """
 
     def __init__(self, ts: Iterable[int]) -> None:
@@ -139,7 +147,7 @@ class _Unfinished:
         self._lock = threading.Lock()
 
     def ask(self) -> Iterator[int]:
-        """The draws to compute in this attempt: those that were lost, then new ones."""
+        """The draws to compute in this attempt: first those that were lost, then new ones."""
         return self._ask(self._attempt)
 
     def _ask(self, attempt: int) -> Iterator[int]:
@@ -154,14 +162,14 @@ class _Unfinished:
             yield t
 
     def answered(self, t: int) -> None:
-        """Note the result of the draw that was asked for first."""
+        """Note that the oldest draw asked for has its result."""
         with self._lock:
             due = self._asked.popleft()
         if t != due:
             raise DrawError(f"draw {t} came back where draw {due} was due: workers are out of step")
 
     def lost(self) -> None:
-        """Note that no draw asked for will be answered any more."""
+        """Note that none of the draws asked for will get a result from this attempt."""
         with self._lock:
             self._attempt += 1
             self._again.extendleft(reversed(self._asked))
@@ -169,7 +177,7 @@ class _Unfinished:
 
 
 def _is_loss(error: BaseException) -> bool:
-    """Whether workers are gone: loky's and the standard library's errors, and dask's.
+    """Whether the error means that workers are gone: one of loky, the standard library or dask.
 
     joblib raises TimeoutError when a cluster has no worker for ten seconds.
     """
@@ -183,9 +191,8 @@ def _stream(calls: Iterator[Any], n_jobs: int | None) -> Generator[Result]:
         if hasattr(backend, "client"):
             return _on_cluster(calls, n_jobs, backend)
         parallel = joblib.Parallel(n_jobs=n_jobs, return_as="generator", **_start_of(backend))
-        # Processes are started here, and inherit what is blocked. Ctrl-C and a terminal that is
-        # closed are for this process, which ends its workers; they would only fill the screen
-        # with tracebacks.
+        # Worker processes start here and inherit blocked signals. Ctrl-C and a closed terminal
+        # concern this process, which ends its workers; the workers would only print tracebacks.
         with _interrupts_later() if joblib.effective_n_jobs(n_jobs) > 1 else nullcontext():
             stream: Generator[Result] = parallel(calls)
         return stream
@@ -193,11 +200,11 @@ def _stream(calls: Iterator[Any], n_jobs: int | None) -> Generator[Result]:
 
 
 def _on_cluster(calls: Iterator[Any], n_jobs: int | None, backend: Any) -> Generator[Result]:
-    """The same on dask, where waiting may never end.
+    """The results from a dask cluster, where waiting for a result may never end.
 
     A cluster that loses its workers too often stops starting new ones, and a call that was being
-    sent when a worker died is forgotten. After a while without workers, or without any call under
-    way, waiting ends with an error, which counts as a loss of workers like any other.
+    sent when a worker died is forgotten. After some time without workers, or without any pending
+    call, waiting therefore ends with an error, which counts as a loss of workers.
     """
     if backend.client.status in ("closing", "closed"):
         raise DrawError(
@@ -215,7 +222,7 @@ def _on_cluster(calls: Iterator[Any], n_jobs: int | None, backend: Any) -> Gener
                 well = time.monotonic()
             elif time.monotonic() - well > _CLUSTER_PATIENCE:
                 stuck.set()
-                parallel.timeout = 0  # joblib reads it each time it looks for the next result
+                parallel.timeout = 0  # joblib reads it before each result
 
     threading.Thread(target=watch, name="dshapley-cluster", daemon=True).start()
     try:
@@ -237,14 +244,14 @@ def _on_cluster(calls: Iterator[Any], n_jobs: int | None, backend: Any) -> Gener
 
 
 def _is_at_work(client: Any) -> bool:
-    """Whether a cluster has workers, and calls of this client that are not finished."""
+    """Whether a cluster has workers and pending calls of this client."""
     if not client.scheduler_info(n_workers=-1).get("workers"):
         return False
     return any(future.status == "pending" for future in list(client.futures.values()))
 
 
 def _start_of(backend: Any) -> dict[str, Any]:
-    """How worker processes begin, for the backend that starts some of its own."""
+    """How worker processes are initialised, for the backend that starts its own."""
     if type(backend).__name__ != "LokyBackend":
         return {}
     return {"initializer": _begin_worker, "initargs": (os.getpid(),)}
@@ -254,8 +261,8 @@ def _start_of(backend: Any) -> dict[str, Any]:
 def _begin_worker(parent: int) -> None:
     """Ignore a terminal's signals in this worker process, and end it when its parent is gone.
 
-    A killed parent cannot end its workers, and nothing else would: they wait for work on a pipe
-    that each of them holds open itself.
+    A killed parent cannot end its workers, and nothing else would: each worker waits for work on a
+    pipe that it holds open itself.
     """
     for number in _FROM_TERMINALS:
         signal.signal(number, signal.SIG_IGN)
@@ -270,13 +277,14 @@ def _begin_worker(parent: int) -> None:
 
 @contextlib.contextmanager
 def _interrupts_later() -> Iterator[None]:
-    """Hold back the signals of a terminal, from new processes for ever, from this one until after.
+    """Block a terminal's signals: for good in new processes, in this one until the block ends.
 
-    Blocked signals stay blocked in processes that are started. In this one another thread may take
-    a signal, whose handler runs here all the same: it is only noted, and raised again afterwards.
+    Processes inherit blocked signals. In this process another thread may still receive a signal,
+    and its handler then runs here, so the handlers only note signals and they are raised again
+    at the end.
     """
     if threading.current_thread() is not threading.main_thread() or not _CAN_BLOCK:
-        yield  # only the main thread may say what a signal does
+        yield  # only the main thread may set signal handlers
         return
     received: list[int] = []
     before = {number: signal.getsignal(number) for number in _FROM_TERMINALS}
@@ -295,7 +303,7 @@ def _interrupts_later() -> Iterator[None]:
 
 
 def _in_rounds(calls: Iterator[Any], n_jobs: int | None) -> Generator[Result]:
-    """The same, for backends that only return lists (ray, multiprocessing)."""
+    """The results from backends that only return lists (ray, multiprocessing)."""
     with joblib.Parallel(n_jobs=n_jobs) as parallel:
         while some := list(itertools.islice(calls, 4 * joblib.effective_n_jobs(n_jobs))):
             yield from parallel(some)
@@ -303,13 +311,13 @@ def _in_rounds(calls: Iterator[Any], n_jobs: int | None) -> Generator[Result]:
 
 @dataclass(frozen=True)
 class _Shared:
-    """What all draws of a run have in common: the potential and the data."""
+    """What all draws of a run share: the potential and the data."""
 
     task: Task
 
     def __sizeof__(self) -> int:
-        # Dask sends an argument to each worker once if it is large, and else with every call. It
-        # goes by this number, which for an object does not count what it refers to.
+        # Dask sends a large argument to each worker once, but a small one with every call. By
+        # default the size of an object does not count what it refers to, so it would look small.
         return 1 << 20
 
 
@@ -323,21 +331,22 @@ def _work(shared: _Shared, t: int) -> Result:
 
 @functools.cache
 def _keep_freed_memory() -> None:
-    """Let this process use freed memory again instead of asking the system for fresh pages.
+    """Let this process reuse freed memory instead of asking the system for fresh pages.
 
-    Of large arrays, glibc returns those to the system that are larger than any freed before, and a
-    worker's data lies in files: without this it spends a third of its time on empty pages.
+    glibc returns a freed array to the system if it is larger than any array freed before. The data
+    of a worker lies in files, so it frees no large array early and would spend a third of its time
+    on fresh pages. Freeing one large array here prevents that.
     """
     np.empty(_LARGE, dtype=np.uint8)
 
 
 class _OneBlasThread:
-    """Holds BLAS and OpenMP to one thread while a draw is computed.
+    """Restricts BLAS and OpenMP to one thread while a draw is computed.
 
-    The number of threads changes the last bits of a sum, and workers that each start a thread
-    per core slow each other down. Several draws may run in one process (joblib's threads, a dask
-    worker's). BLAS has one setting for the process: the first draw in sets it, the last one out
-    puts it back. OpenMP has one for each thread.
+    The number of threads changes the last bits of a sum, and workers that each start a thread for
+    each core slow each other down. Several draws may run in one process (in joblib's threads or a
+    dask worker). BLAS has one setting for the process, so the first draw to enter sets it and the
+    last to leave restores it. OpenMP has a setting for each thread.
     """
 
     def __init__(self) -> None:
@@ -366,7 +375,7 @@ class _OneBlasThread:
                 self._blas.restore_original_limits()
 
     def _controller(self) -> threadpoolctl.ThreadpoolController:
-        # Finding the loaded libraries takes milliseconds: again only when more was imported.
+        # Finding the loaded libraries takes milliseconds, so it is repeated only after imports.
         if len(sys.modules) != self._modules:
             self._pools = threadpoolctl.ThreadpoolController()
             self._modules = len(sys.modules)

@@ -1,6 +1,10 @@
-"""Which sets are drawn.
+"""Which sets S are drawn, and the record of what came of them.
 
-`sizes` (how often each set size), `design` (draw t: a pure function of the seed and t), `controls`
-(what the labels of a set say in advance), `crossfitting`, `draws`, the record
-of a run, and `provenance`, what is known of it beside.
+- `sizes`: the size weights, which say how often each set size is drawn.
+- `design`: draw t, a pure function of the seed and of t.
+- `controls`: control variates from the labels of S.
+- `crossfitting`: test rows that change with the draw, so that every row gets a value.
+- `draws`: the record of a run.
+- `draws_file`: the record as named arrays, for files, and back.
+- `provenance`: what is known about a run beside its draws.
 """

@@ -1,4 +1,8 @@
-"""What the labels of a set S say in advance: numbers whose mean and variance are known."""
+"""Control variates from the labels of a set S: numbers whose mean and variance are known.
+
+The labels decide much of what a small set does to every point, for example whether the set lacks a
+class. The probability of that is known, so an estimate can be corrected for how often it happened.
+"""
 
 from __future__ import annotations
 
@@ -9,33 +13,37 @@ import numpy as np
 from dshapley.data.points import Array, Floats, Points
 from dshapley.data.targets import are_classes
 
-__all__ = ["Controls"]
+__all__ = ["LabelControls"]
 
 _RARE = 0.01
-"""A set that lacks a class with a smaller probability is not worth correcting for."""
+"""The least variance of an event or a square that a control is made of; below it, it is 0."""
 
 
 @dataclass(frozen=True, eq=False)
-class Controls:
+class LabelControls:
     """Functions of a set's labels, with mean 0 and variance 1 over sets drawn from a database.
 
-    Much of what a small set makes of every point is decided by its labels: whether it lacks a
-    class, how even it is. How often that happens is known, so the draws can be corrected for how
-    often it did happen. The first are the most useful.
+    For classes they are, in this order: the excess of the most frequent class, whether each of the
+    two most frequent classes is missing, and the squared excess. With more than two classes the
+    number of missing classes and the excess of the second class follow. For labels that are
+    numbers they are the mean of the set, its square, and the spread of the set. They are in order
+    of usefulness, because with few draws only the first are used.
     """
 
     classes: Array | None
-    """The labels, the most frequent first; None where labels are numbers or there are none."""
+    """The classes, the most frequent first; None if labels are numbers or if there are none."""
     shares: Floats
-    """Of the classes."""
+    """The share of each class in the database."""
     moments: tuple[float, float, float] | None
-    """Of labels that are numbers: mean, variance, and that of the squared deviation."""
+    """For labels that are numbers: their mean, their variance, and the variance of the squared
+    deviation from the mean.
+    """
 
     @classmethod
-    def of(cls, database: Points) -> Controls:
-        """Those for sets drawn from this database.
+    def of(cls, database: Points) -> LabelControls:
+        """The controls for sets drawn from this database.
 
-        >>> controls = Controls.of(Points([[0.0]] * 4, ["a", "a", "a", "b"]))
+        >>> controls = LabelControls.of(Points([[0.0]] * 4, ["a", "a", "a", "b"]))
         >>> controls(np.array(["a", "a"])).round(3).tolist()
         [0.816, -0.258, 0.882, -0.258]
         """
@@ -44,7 +52,7 @@ class Controls:
             return cls(None, np.empty(0), None)
         classes, counts = np.unique(y, return_counts=True)
         squares = np.zeros(1) if are_classes(y) else (y - y.mean()) ** 2
-        if squares.var() > 0:  # two numbers are as two classes
+        if squares.var() > 0:  # two different numbers are treated as two classes
             return cls(None, np.empty(0), (float(y.mean()), float(y.var()), float(squares.var())))
         order = np.argsort(-counts, kind="stable")
         return cls(classes[order], counts[order] / len(y), None)
@@ -72,7 +80,7 @@ class Controls:
         return np.array([excess[0], *missing, uneven, self._lacking(counts, n), excess[1]])
 
     def _lacking(self, counts: Array, n: int) -> float:
-        """How many classes the set lacks."""
+        """The standardised number of classes that the set lacks."""
         p = self.shares
         q = (1 - p) ** n
         both = np.maximum(1 - p[:, np.newaxis] - p, 0.0) ** n
@@ -85,19 +93,22 @@ class Controls:
         mean, variance, of_squares = self.moments
         n, apart = len(y), y - mean
         level = float(apart.sum()) / (n * variance) ** 0.5
-        # The fourth moment of y, less three times the squared variance, is this much over n.
+        # The excess kurtosis of a mean of n labels is that of one label divided by n.
         uneven = _square(level, (of_squares / variance**2 - 2) / n)
         spread = float((apart**2 - variance).sum()) / (n * of_squares) ** 0.5
         return np.array([level, uneven, spread])
 
 
 def _event(happened: bool, probability: float) -> float:
-    """Whether it happened, standardised; 0 for what hardly ever does, or always."""
+    """Whether an event happened, standardised; 0 if the event is nearly impossible or certain."""
     variance = probability * (1 - probability)
     return (happened - probability) / variance**0.5 if variance > _RARE else 0.0
 
 
 def _square(x: float, excess_kurtosis: float) -> float:
-    """The square of a standardised number, standardised."""
+    """The square of a standardised number, itself standardised.
+
+    `excess_kurtosis` is that of the number; with it the variance of the square is known.
+    """
     variance = 2 + excess_kurtosis
     return (x**2 - 1) / variance**0.5 if variance > _RARE else 0.0

@@ -1,8 +1,8 @@
-"""Cross-fitting: every row of the database is valued, on test rows that it is not among.
+"""Cross-fitting: value every row of the database without separate test rows.
 
-Draw t tests models on rows of fold t mod n, trains them on rows of the other folds, and values the
-rows of these. A row's value is the mean over the folds that it is not in. A large fold is tested
-on in parts, one a draw, in turn.
+Draw t trains models on rows outside fold t mod n, tests them on rows of that fold, and values the
+rows outside it. A row's value is the mean over the folds that the row is not in, so a row is never
+tested on itself. A large fold is split into parts, and each draw tests on one part.
 """
 
 from __future__ import annotations
@@ -25,23 +25,27 @@ from dshapley.sampling.draws import NO_FOLD, Folds
 __all__ = ["MOST_TESTED", "CrossFitted", "cross_fitted"]
 
 MOST_TESTED = 1000
-"""Rows that one draw tests on. More take time; all rows of a fold have their turn."""
+"""The most rows that one draw tests on, which bounds the time of a draw. Larger folds are tested on
+in parts that take turns.
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class CrossFitted:
-    """U on the test rows of each fold in turn. Made by `cross_fitted`; for `dshapley.run`."""
+    """U with the test rows of each fold in turn: made by `cross_fitted`, used by `dshapley.run`."""
 
     U: ModelPotential
-    """With all of the database as its test set."""
+    """The potential with the whole database as its test set."""
     database: Points
     _: KW_ONLY
     rows: NDArray[np.int64]
     """The fold of each row of the database."""
     parts: tuple[tuple[NDArray[np.intp], ...], ...]
-    """For each fold its parts: the places in the database of rows that are tested on together."""
+    """The parts of each fold: the positions in the database of the rows that are tested on
+    together.
+    """
     folds: Folds
-    """Of the points valued."""
+    """The folds of the points valued."""
 
     def on(self, t: int) -> ModelPotential:
         """U on the test rows of draw t."""
@@ -56,7 +60,7 @@ class CrossFitted:
 
     @cached_property
     def keys(self) -> tuple[tuple[str, ...], ...]:
-        """What the test rows of each part are known by."""
+        """The key of the test rows of each part of each fold."""
         return tuple(
             tuple(self.database.take(places).key for places in parts) for parts in self.parts
         )
@@ -66,11 +70,11 @@ class CrossFitted:
         return {}
 
     def __getstate__(self) -> dict[str, Any]:
-        # A worker makes test sets of the database, which it has: they need not travel.
+        # The test sets are not sent: each worker makes them from its copy of the database.
         return {**self.__dict__, "keys": self.keys, "_made": {}}
 
     def outside(self, Z: Points | Bundles, fold: int) -> tuple[NDArray[np.bool_], Points | Bundles]:
-        """Which points a draw of this fold values, and these."""
+        """Which points a draw of this fold values, as a mask, and these points."""
         chosen = self.folds.of != fold
         if not isinstance(Z, Bundles):
             return chosen, Z.take(chosen)
@@ -78,15 +82,18 @@ class CrossFitted:
         return chosen, Bundles(Z.points.take(rows), Z.groups[rows])
 
     def check(self, points: Points, *, name: str) -> None:
-        """As U does."""
+        """Check the points as U does."""
         self.U.check(points, name=name)
 
     def warm_up(self, database: Points, Z: Points | Bundles) -> None:
-        """As U does, for the first draw."""
+        """Warm U up for the first draw."""
         self.on(0).warm_up(database, Z)
 
     def describe(self) -> dict[str, Any]:
-        """As U does; the test set is that of all folds, and U(empty) their mean."""
+        """U's description, with a test set that covers all folds.
+
+        U(empty) is the mean over the first part of each fold.
+        """
         digest = hashlib.blake2b(digest_size=12)
         keys = (key.encode() for keys in self.keys for key in keys)
         for part in (*keys, self.rows.tobytes(), self.folds.of.tobytes()):
@@ -109,11 +116,11 @@ def cross_fitted(
     n_folds: int = N_FOLDS,
     seed: int = 0,
 ) -> CrossFitted:
-    """U on test rows of folds of its test set, which here is the database, to value Z.
+    """The potential U, cross-fitted to value Z: U's test set is the database, split into folds.
 
-    Rows are put into folds by `in_folds`. The rows of a bundle are kept in one fold, and so are
-    equal rows, unless these are many (`_equal_rows`). A point of Z that is a row of the database,
-    or equal to one, is in the fold of that row; others are in none.
+    `in_folds` puts the rows into folds. The rows of a bundle stay in one fold, and so do equal
+    rows, unless there are too many of them (`_equal_rows`). A point of Z that is a row of the
+    database, or equal to one, is in that row's fold. Other points are in no fold.
 
     Parameters
     ----------
@@ -122,7 +129,9 @@ def cross_fitted(
     Z
         The points or bundles that will be valued.
     most
-        A fold of more rows is tested on in parts of so many at most.
+        The most rows that one draw tests on; larger folds are split into parts.
+    n_folds, seed
+        The number of folds, and the random seed that deals the rows into them.
 
     Examples
     --------
@@ -150,8 +159,8 @@ def cross_fitted(
                 U.check_test(database.take(part), of=database)
             except InputError as error:
                 raise InputError(
-                    f"cross-fitting: fold {fold + 1} of {n}, {len(part)} rows: {error}; bring "
-                    "test rows of your own (test=, --test)"
+                    f"cross-fitting: fold {fold + 1} of {n}, {len(part)} rows: {error}; give "
+                    "separate test rows (test=, --test)"
                 ) from None
     return CrossFitted(U, database, rows=rows, parts=tuple(parts), folds=Folds(n, of))
 
@@ -159,7 +168,7 @@ def cross_fitted(
 def _parts(
     database: Points, rows: NDArray[np.intp], n: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.intp], ...]:
-    """Rows dealt into n parts at random, each label evenly."""
+    """The rows dealt into n parts at random, with each label spread evenly over the parts."""
     order = rng.permutation(rows)
     if database.y is not None:
         label = np.unique(database.y, return_inverse=True)[1]
@@ -168,7 +177,7 @@ def _parts(
 
 
 def _places(points: Points, database: Points) -> NDArray[np.intp]:
-    """Where each point is in the database, or an equal row; -1 for none."""
+    """The position of each point in the database, or of an equal row; -1 if there is neither."""
     if points.key == database.key:
         return np.arange(len(points))
     if points.source is not None and points.source[0].key == database.key:
@@ -180,14 +189,18 @@ def _places(points: Points, database: Points) -> NDArray[np.intp]:
 
 
 _MOST_ALIKE = 4
-"""Of more equal rows each, on average, the data are discrete, and equal rows are no copies."""
+"""If a row has more copies than this on average, the data are discrete, and equal rows are not
+copies of each other.
+"""
 
 
 def _equal_rows(database: Points, n_folds: int) -> NDArray[np.intp]:
-    """For each row a number, the same for equal rows that are to be kept together.
+    """A number for each row, the same for equal rows that must be in the same fold.
 
-    A copy of a row among the test rows would be answered by heart. But in a table of few distinct
-    rows, equal ones are what the distribution is like, and folds without some would be unlike it.
+    A model that was trained on a copy of a test row would answer that row from memory, so copies
+    stay together. In a table with few distinct rows, however, equal rows are part of the
+    distribution, and folds without some of them would not represent it. There each row is on its
+    own.
     """
     _, number, counts = np.unique(row_digests(database), return_inverse=True, return_counts=True)
     few_distinct = len(counts) * _MOST_ALIKE < len(database)
@@ -199,9 +212,9 @@ def _equal_rows(database: Points, n_folds: int) -> NDArray[np.intp]:
 def _units(
     Z: Points | Bundles, places: NDArray[np.intp], equal: NDArray[np.intp]
 ) -> NDArray[np.intp]:
-    """For each row of the database a number, the same for rows that must be in one fold.
+    """A number for each row of the database, the same for rows that must be in one fold.
 
-    Those are equal rows and the rows of a bundle; also of bundles that have a row in common.
+    These are equal rows, the rows of a bundle, and the rows of bundles that share a row.
     """
     if not isinstance(Z, Bundles):
         return equal
@@ -217,5 +230,5 @@ def _units(
 
 
 def _of_bundles(of_rows: NDArray[np.int64], Z: Bundles) -> NDArray[np.int64]:
-    """The fold of each bundle: that of its rows, which is one."""
+    """The fold of each bundle, which is the fold of all its rows."""
     return np.array([of_rows[places].max() for places in Z.members()], dtype=np.int64)

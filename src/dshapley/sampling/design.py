@@ -1,4 +1,4 @@
-"""Which (k, S) draw t is: a pure function of (seed, t)."""
+"""The design of a run: which set size k and set S draw t has, as a pure function of (seed, t)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from dshapley.sampling.sizes import as_weights, balanced_by_default
 __all__ = ["Design", "Draw"]
 
 _GOLDEN = (np.sqrt(5.0) - 1) / 2
-"""The step of the most evenly spread sequence t * step mod 1."""
+"""With this step, the sequence t * step mod 1 is spread most evenly over [0, 1)."""
 
-_REFERENCE, _CHAIN = 1, 2
+_REFERENCE, _NESTED = 1, 2
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -31,30 +31,31 @@ class Draw:
     S: Points
     seed: int
     fold: int = NO_FOLD
-    """The fold of the database that is tested on, of which S has no row."""
+    """The fold of the database that the draw tests on; S contains no row of it."""
 
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """How sets are drawn: k from the size weights, then S from the database, with replacement.
+    """How sets are drawn: k by the size weights, then k - 1 rows of the database with replacement.
 
-    `draw(t)` depends on (seed, t) alone, so that neither the order of the draws, nor who computes
-    them, nor an interruption can change an answer.
+    `draw(t)` depends only on (seed, t). The order of the draws, the number of workers and
+    interruptions therefore cannot change the results.
 
     Parameters
     ----------
     database, m, seed
-        The sample that stands for the distribution, the largest size k, the seed.
+        The sample that stands for the distribution, the largest size k, and the random seed.
     weights
         The probability of each size: "auto" (`dshapley.sizes.by_work`), "uniform", "1/k", "k^-a",
         or an array of m probabilities.
     balanced
-        Sizes as a balanced sequence instead of independent ones: k_t is the quantile of the size
-        weights at (shift + t * golden ratio) mod 1, with a random shift. By default for "auto".
+        Draw the sizes as a balanced sequence instead of independently: k_t is the quantile of the
+        size weights at (shift + t * golden ratio) mod 1, with a random shift. Default: True for
+        weights="auto", False otherwise.
     control_variates
-        Whether a run also keeps what these need (docs/precision.md). By default for "auto".
+        Keep what control variates need (docs/precision.md). Default: as for `balanced`.
     folds
-        For cross-fitting, the fold of each row of the database, 0 to n - 1: draw t takes its sets
+        For cross-fitting, the fold of each row of the database, 0 to n - 1. Draw t takes its sets
         from the rows outside fold t mod n (`dshapley.sampling.crossfitting`).
 
     Examples
@@ -75,14 +76,14 @@ class Design:
 
     def __post_init__(self) -> None:
         if len(self.database) == 0:
-            raise InputError("the database has no rows")
+            raise InputError("the database has no rows: give at least one")
         if not is_whole(self.seed, least=0):
-            raise InputError(f"seed = {self.seed}: a seed is a whole number, 0 or more")
+            raise InputError(f"seed = {self.seed}: give a whole number of at least 0")
         for name in ("balanced", "control_variates"):
             if getattr(self, name) is None:
                 object.__setattr__(self, name, balanced_by_default(self.weights))
             if not isinstance(getattr(self, name), bool | np.bool_):
-                raise InputError(f"{name} = {getattr(self, name)!r}: it is True or False")
+                raise InputError(f"{name} = {getattr(self, name)!r}: give True or False")
         object.__setattr__(self, "weights", as_weights(self.weights, self.m))
         object.__setattr__(self, "seed", int(self.seed))
         object.__setattr__(self, "m", int(self.m))
@@ -115,15 +116,18 @@ class Design:
         return self.database if fold == NO_FOLD else self.database.take(self._outside[fold])
 
     def reference(self, t: int, n: int) -> Points:
-        """Further points of the database for draw t: the reference sample of the anchor."""
+        """The reference sample of draw t: n more rows of the database, independent of its set S."""
         return self._sample(n, self.fold(t), self._rng(t, _REFERENCE))
 
-    def chain(self, t: int) -> Points:
-        """Another m points of the database for draw t, whose beginnings are nested sets."""
-        return self._sample(self.m, self.fold(t), self._rng(t, _CHAIN))
+    def nested(self, t: int) -> Points:
+        """Another m rows of the database for draw t.
+
+        The first 0, 1, 3, 7, ..., m of them are the nested sets of the control variates.
+        """
+        return self._sample(self.m, self.fold(t), self._rng(t, _NESTED))
 
     def _sample(self, n: int, fold: int, rng: np.random.Generator) -> Points:
-        """Independent rows of the database, of those outside the fold."""
+        """Independent rows of the database, from outside the fold."""
         if fold == NO_FOLD:
             return self.database.sample(n, rng)
         rows = self._outside[fold]
@@ -131,7 +135,7 @@ class Design:
 
     @cached_property
     def _outside(self) -> list[NDArray[np.intp]]:
-        """Of each fold the places of the rows outside."""
+        """For each fold, the positions of the database's rows outside the fold."""
         assert self.folds is not None
         return [np.flatnonzero(self.folds != fold) for fold in range(int(self.folds.max()) + 1)]
 

@@ -1,4 +1,4 @@
-"""The record of a run: which sets were drawn, and what every point added to each."""
+"""The record of a run: which sets were drawn, and the marginal of every point for each set."""
 
 from __future__ import annotations
 
@@ -13,34 +13,38 @@ from dshapley.data.points import Array, Bundles, Floats, Points
 from dshapley.sampling.provenance import About
 from dshapley.sampling.sizes import bands
 
-__all__ = ["NO_FOLD", "Anchor", "Draws", "Folds"]
+__all__ = ["NO_FOLD", "ControlVariates", "Draws", "Folds"]
 
 
-_ANCHOR = ("reference", "chain", "controls")
+_CONTROL_VARIATES = ("reference", "nested", "label_controls")
 
 
 @dataclass(frozen=True, eq=False)
-class Anchor:
-    """What the efficiency anchor needs of each draw."""
+class ControlVariates:
+    """The columns of a record that control variates need: one row for each draw.
+
+    `dshapley.inference.estimation` says how they lower the error of the values.
+    """
 
     reference: Floats
-    """The mean marginal of points drawn from the database, for the same S."""
-    chain: Floats
-    """In some draws U of nested sets of 0, 1, 3, 7, ..., m points, else NaN: a column a set.
+    """The mean marginal of the reference sample, for the set S of the draw."""
+    nested: Floats
+    """U of nested sets of 0, 1, 3, 7, ..., m points, one column for each; NaN in most draws.
 
-    The sizes are `dshapley.sizes.bands(m) - 1`: where a band of sizes begins.
+    The sizes of the nested sets are `dshapley.sizes.bands(m) - 1`. The difference of two
+    neighbouring columns estimates the sum of the reference's mean marginals over one band of sizes.
     """
-    controls: Floats
-    """What S's labels say in advance: a column each of `dshapley.sampling.controls.Controls`."""
+    label_controls: Floats
+    """The `dshapley.sampling.controls.LabelControls` of S, one column for each."""
 
 
 NO_FOLD = -1
-"""For a point that is not a row of the database: every draw values it."""
+"""The fold of a point that is not a row of the database: every draw values the point."""
 
 
 @dataclass(frozen=True, eq=False)
 class Folds:
-    """Of a cross-fitted run: draw t tests on fold t mod n, and values the points outside of it."""
+    """The folds of a cross-fitted run: draw t tests on fold t mod n and values the other points."""
 
     n: int
     of: NDArray[np.int64]
@@ -61,9 +65,9 @@ class Folds:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Draws:
-    """The raw marginals of a run: row i holds U(S + z) - U(S) of draw t[i] for every z.
+    """The raw marginals of a run: row i holds U(S + z) - U(S) of draw t[i] for every point z.
 
-    Nothing in it is derived; `estimate` and all else are functions of it.
+    The record holds measurements only. Values, errors and ranks are computed from it.
     """
 
     t: NDArray[np.int64]
@@ -72,18 +76,19 @@ class Draws:
     weights: Floats
     """The probability of each size k = 1..m."""
     ids: Array
-    """The name of each point valued: of each column of `marginals`."""
+    """The name of each point valued, in the order of the columns of `marginals`."""
     rows: NDArray[np.int64]
-    """How many rows each point has: 1, or the size of a bundle."""
+    """The number of rows of each point: 1, or the size of a bundle."""
     about: About = field(default_factory=About)
-    """What the run is and where it came from, as kept in a run folder's manifest."""
+    """What the run is and where it came from: the contents of the run folder's manifest."""
     seconds: Floats | None = None
-    """How long each draw took."""
+    """The time that each draw took."""
     balanced: bool = False
-    """Whether the sizes are a balanced sequence."""
-    anchor: Anchor | None = None
+    """Whether the set sizes are a balanced sequence (see `Design`)."""
+    control_variates: ControlVariates | None = None
+    """What control variates need; None where the run did not keep it."""
     folds: Folds | None = None
-    """Of a cross-fitted run, which draw valued which points; the other marginals are NaN."""
+    """The folds of a cross-fitted run. A point's marginal is NaN in draws that test on its fold."""
 
     @staticmethod
     def none(
@@ -91,15 +96,21 @@ class Draws:
         *,
         weights: Floats,
         balanced: bool = False,
-        controls: int | None = None,
+        n_label_controls: int | None = None,
         folds: Folds | None = None,
         about: About | None = None,
     ) -> Draws:
-        """The record of a run that is yet to begin; with so many `controls` it has an anchor."""
+        """An empty record: no draws yet.
+
+        `n_label_controls` is the number of columns of `ControlVariates.label_controls`; None for a
+        record without control variates.
+        """
         empty = None
-        if controls is not None:
+        if n_label_controls is not None:
             n_sets = len(bands(len(weights)))
-            empty = Anchor(np.empty(0), np.empty((0, n_sets)), np.empty((0, controls)))
+            empty = ControlVariates(
+                np.empty(0), np.empty((0, n_sets)), np.empty((0, n_label_controls))
+            )
         return Draws(
             t=np.empty(0, np.int64),
             k=np.empty(0, np.int64),
@@ -110,7 +121,7 @@ class Draws:
             about=about or About(),
             seconds=np.empty(0),
             balanced=balanced,
-            anchor=empty,
+            control_variates=empty,
             folds=folds,
         )
 
@@ -131,7 +142,7 @@ class Draws:
         return self.of({name: column[where] for name, column in self.columns().items()})
 
     def points(self, chosen: NDArray[np.bool_]) -> Draws:
-        """The record of some of the points only: as if the others had not been valued."""
+        """The record of some of the points only, as if the other points had not been valued."""
         return replace(
             self,
             marginals=self.marginals[:, chosen],
@@ -141,7 +152,10 @@ class Draws:
         )
 
     def parts(self) -> list[tuple[NDArray[np.intp], NDArray[np.bool_]]]:
-        """Points that were valued in the same draws, and these: one part but for cross-fitting."""
+        """The points grouped by the draws that valued them: (columns, draws) for each group.
+
+        There is one group, except in a cross-fitted run, where there is one for each fold.
+        """
         everyone = np.arange(self.marginals.shape[1])
         if self.folds is None:
             return [(everyone, np.ones(len(self), dtype=bool))]
@@ -153,21 +167,27 @@ class Draws:
 
     @property
     def all_valued(self) -> bool:
-        """Whether there are draws, and each point was valued by one."""
+        """Whether every point was valued by at least one draw."""
         return all(bool(chosen.any()) for _, chosen in self.parts())
 
     def columns(self) -> dict[str, Array]:
-        """What there is of each draw, by name: a row a draw."""
+        """The arrays of the record by name; each has one row for each draw."""
         columns: dict[str, Array] = {"t": self.t, "k": self.k, "marginals": self.marginals}
         if self.seconds is not None:
             columns["seconds"] = self.seconds
-        if self.anchor is not None:
-            columns |= {name: getattr(self.anchor, name) for name in _ANCHOR}
+        if self.control_variates is not None:
+            columns |= {name: getattr(self.control_variates, name) for name in _CONTROL_VARIATES}
         return columns
 
     def of(self, columns: Mapping[str, Array]) -> Draws:
-        """The record of the same run with these columns."""
-        plain: dict[str, Any] = {n: part for n, part in columns.items() if n not in _ANCHOR}
-        if self.anchor is None:
+        """The record of the same run with these columns instead."""
+        plain: dict[str, Any] = {
+            n: part for n, part in columns.items() if n not in _CONTROL_VARIATES
+        }
+        if self.control_variates is None:
             return replace(self, **plain)
-        return replace(self, **plain, anchor=Anchor(*(columns[name] for name in _ANCHOR)))
+        return replace(
+            self,
+            **plain,
+            control_variates=ControlVariates(*(columns[name] for name in _CONTROL_VARIATES)),
+        )

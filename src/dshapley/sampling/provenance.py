@@ -1,6 +1,6 @@
-"""What is known of a run beside its draws: what it is, and where it came from.
+"""What is known about a run beside its draws: what the run is, and where it came from.
 
-Written to a run folder's manifest and read back from it, field by field.
+These records are written to the manifest of a run folder and read back from it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ AtLeastOne = Annotated[int, msgspec.Meta(ge=1)]
 
 @dataclass(frozen=True, kw_only=True)
 class Identity:
-    """What a run is. A call with any other value of these is a call for another run."""
+    """The parameters that identify a run. A call where any of them differs is another run."""
 
     method: str = "unknown"
     seed: AtLeastZero = 0
@@ -31,23 +31,25 @@ class Identity:
     balanced: bool | None = None
     control_variates: bool | None = None
     database: str | None = None
-    """Fingerprints of the database, of the points valued, and of their names."""
+    """The fingerprint of the database."""
     points: str | None = None
+    """The fingerprint of the points valued."""
     ids: str | None = None
+    """The fingerprint of the names of the points valued."""
     options: dict[str, Plain] = field(default_factory=dict)
-    """What only this method has, such as the tolerance of truncated permutations."""
+    """Options that only this method has, such as the tolerance of truncated permutations."""
     potential: dict[str, Plain] = field(default_factory=dict)
-    """What `describe` says of the potential."""
+    """What `describe` returns for the potential."""
 
     @property
     def metric(self) -> str | None:
-        """The name of the metric, where U has one."""
+        """The name of the metric; None if U has none."""
         name = self.potential.get("metric")
         return name if isinstance(name, str) else None
 
     @property
     def empty(self) -> float | None:
-        """U(empty), where it is known."""
+        """U(empty); None if it is not known."""
         found = self.potential.get("empty")
         known = isinstance(found, int | float) and not isinstance(found, bool)
         return float(found) if known else None  # type: ignore[arg-type]
@@ -61,7 +63,7 @@ class Identity:
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """The tables that `dshapley value` read, and how it made them ready."""
+    """The tables that `dshapley value` read, and how it prepared them."""
 
     table: str
     target: str
@@ -77,31 +79,31 @@ class Source:
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """What is worth keeping of a run, and does not count for what it is."""
+    """What is worth keeping about a run although it does not identify the run."""
 
     share: Share = 1.0
-    """Of the points, how many were measured; the others are predicted."""
+    """The share of the points that was measured; the others are predicted."""
     database_rows: AtLeastOne | None = None
     weights: str | None = None
     """The size weights as they were asked for, such as "auto"."""
     stop: str = ""
     test_labels: str | None = None
-    """A digest by which the other side of a sale knows its own test rows."""
+    """A digest from which the other party of a sale recognises its own test rows."""
     reasons: dict[str, str] = field(default_factory=dict)
-    """Why marginals are refitted, in words."""
+    """Why marginals are computed by retraining, in words."""
     source: Source | None = None
     notes: dict[str, Any] = field(default_factory=dict)
-    """Anything the caller wants to keep."""
+    """Anything else that the caller wants to keep."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class About:
-    """What is known of a run beside its draws."""
+    """What is known about a run beside its draws."""
 
     identity: Identity = field(default_factory=Identity)
     context: Context = field(default_factory=Context)
 
     @staticmethod
     def read(identity: Mapping[str, Any], context: Mapping[str, Any]) -> About:
-        """From the plain values of a manifest; ValueError where they do not fit."""
+        """The record from the values of a manifest; ValueError if they do not fit the schema."""
         return About(identity=valid(identity, Identity), context=valid(context, Context))

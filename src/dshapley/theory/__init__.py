@@ -1,1 +1,1 @@
-"""What the theorems promise: `bounds`, and `transport`, the distance of two tables."""
+"""What the theorems promise: `bounds`, and the distance of two tables in `transport`."""

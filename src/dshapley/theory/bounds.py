@@ -1,7 +1,7 @@
-"""What the theorems promise: draws, time and rows to plan with, and how far values can move.
+"""What the theorems promise: bounds on draws, time and rows, and on how far values can move.
 
 `beta` and `cost` are given for each size k = 1..m: a function of k, an array, or one number for
-all sizes. k = |S| + 1 as everywhere: beta(k) is about sets S + z of k points.
+all sizes. As everywhere, k = |S| + 1, so beta(k) is about sets S + z of k points.
 """
 
 from __future__ import annotations
@@ -42,35 +42,36 @@ def draws_needed(
 ) -> int:
     """The number of draws after which all values are within eps, with probability 1 - delta.
 
-    A draw's term X = (U(S + z) - U(S)) / (w_k m) is at most c = max over k of beta(k) / (w_k m)
-    in size, and E X^2 is at most v = sum over k of beta(k)^2 / w_k, over m^2. T is the smallest
-    number that satisfies Bernstein's inequality for each point with probability delta / n_points:
+    The term of a draw is X = (U(S + z) - U(S)) / (w_k m). It is at most
+    c = max over k of beta(k) / (w_k m) in absolute value, and E X^2 is at most v / m^2, where
+    v = sum over k of beta(k)^2 / w_k. T is the smallest number that satisfies Bernstein's
+    inequality for each point with probability delta / n_points:
 
-        T >= 2 ln(2 n_points / delta) (v + c eps / 3) / eps^2
+        T >= 2 ln(2 n_points / delta) (v / m^2 + c eps / 3) / eps^2
 
-    (v bounds E X^2 and not only the variance, so that X need not be centred for c.) The paper's
-    theorem (appendix, "Running time analysis under stability") has no c: its proof is for a
-    fixed number of draws of each size, and `stratified=True` gives its T. With sizes drawn at
-    random, as `Design` draws them, a rare size with a large term can break that bound.
+    X need not be centred, because v bounds E X^2 and not only the variance. The paper's theorem
+    (appendix, "Running time analysis under stability") has no c: its proof is for a fixed number of
+    draws of each size, and `stratified=True` gives its T. With sizes drawn at random, as `Design`
+    draws them, a rare size with a large term can break the paper's bound.
 
     Parameters
     ----------
     eps
-        The absolute error. Values are shares of U(B) over m points, so think of a part of 1/m.
+        The absolute error. The values of m points add up to about U(B), so choose a part of 1/m.
     delta
-        The probability that some value is further off.
+        The probability that the error of some value is larger than eps.
     n_points
-        How many points are valued.
+        The number of points valued.
     beta
         Deletion stability: |U(S + z) - U(S)| <= beta(k) for all S of k - 1 points and all z.
-        1 always holds for U in [0, 1], and gives Theorem 3.1 for uniform weights.
+        beta = 1 always holds for U in [0, 1], and gives Theorem 3.1 for uniform weights.
     weights
         Size weights as for `Design`: an array, or a name such as "1/k" together with `m`.
     m
         The data set size; by default the length of `weights`, or of `beta`.
     stratified
-        For T_k >= w_k T draws of size k instead of random sizes, where the estimate is the mean
-        over k of the mean marginal at size k.
+        Whether the number of draws of each size is fixed, T_k >= w_k T, instead of random. The
+        estimate is then the mean over k of the mean marginal at size k.
 
     Examples
     --------
@@ -85,11 +86,13 @@ def draws_needed(
     largest = 0.0 if stratified else float(terms.max())
     _check_positive(eps, name="eps", meaning="the error to allow")
     if not 0 < delta < 1:
-        raise InputError(f"delta = {delta}: a probability of failure is between 0 and 1")
+        raise InputError(f"delta = {delta}: give a probability of failure between 0 and 1")
     log = math.log(2 * _whole(n_points, name="n_points") / delta)
     T = 2 * log * (second_moment / eps + largest / 3) / eps
     if not math.isfinite(T):
-        raise InputError(f"eps = {eps}: so small an error takes more draws than can be counted")
+        raise InputError(
+            f"eps = {eps}: so small an error needs too many draws to count; give a larger eps"
+        )
     return max(1, math.ceil(T))
 
 
@@ -105,20 +108,21 @@ def running_time(
     p: float = 1.0,
     stratified: bool = False,
 ) -> float:
-    """What a run with these promises takes on average: p n_points T sum over k of w_k R(k).
+    """The mean running time of a run with these promises: p n_points T sum over k of w_k R(k).
 
-    RT_w(m) of the appendix, "Running time analysis under stability", with T from `draws_needed`:
-    one evaluation of U for each point of each draw. Size weights can be compared by it.
+    This is RT_w(m) of the appendix, "Running time analysis under stability", with T from
+    `draws_needed` and one evaluation of U for each point of each draw. Use it to compare size
+    weights.
 
     Parameters
     ----------
     eps, delta, n_points, beta, weights, m, stratified
         As for `draws_needed`.
     cost
-        R(k), what it takes to evaluate U on k points; the answer is in the same unit. It is
-        the cost of retraining: learners that answer for all points at once need far less.
+        R(k), the time to evaluate U on k points; the result is in the same unit. This is the cost
+        of retraining: learners that compute all marginals of a draw at once need far less.
     p
-        The share of the points that are valued, where the others are interpolated.
+        The share of the points that are measured, if the others are predicted.
 
     Examples
     --------
@@ -129,7 +133,7 @@ def running_time(
     [1649, 92]
     """
     if not 0 < p <= 1:
-        raise InputError(f"p = {p}: the share of the points to value is above 0 and at most 1")
+        raise InputError(f"p = {p}: give a share of the points above 0 and at most 1")
     w = _weights(weights, m, beta)
     R = per_size(cost, len(w), name="cost")
     T = draws_needed(eps, delta, n_points, beta, w, stratified=stratified)
@@ -146,12 +150,12 @@ def database_size(
     m: int | None = None,
     stratified: bool = False,
 ) -> int:
-    """How many rows make every draw from fresh rows: M = T sum over k of w_k k, rounded up.
+    """The number of rows with which no row is used twice: M = T sum over k of w_k k, rounded up.
 
-    Appendix, "Finite Sample Approximation to D", with T from `draws_needed`. So many independent
-    rows of D (on average, as sizes are random) hold all sets of a run without using a row twice,
-    and the values are then those of D itself. That is sufficient, not necessary: a smaller
-    database gives the values of its own empirical distribution.
+    See the appendix, "Finite Sample Approximation to D"; T is from `draws_needed`. With this many
+    independent rows of D (on average, because sizes are random) all sets of a run can be drawn
+    without using a row twice, and the values are then those of D itself. The number is sufficient
+    but not necessary: a smaller database gives the values of its own empirical distribution.
 
     Parameters
     ----------
@@ -177,20 +181,20 @@ def point_gap(beta: PerSize, m: int, distance: Sequence[float] | Array) -> Float
 
 
 def point_gap(beta: PerSize, m: int, distance: float | Sequence[float] | Array) -> float | Floats:
-    """How far apart the values of two points at this distance can be: E_k beta(k) d(z, z').
+    """The largest difference between the values of two points: E_k beta(k) d(z, z').
 
-    The theorem "similar points receive similar values" (2.2), for k uniform on 1..m.
+    This is the theorem "similar points receive similar values" (2.2), for k uniform on 1..m.
 
     Parameters
     ----------
     beta
         Lipschitz stability: |U(S + z) - U(S + z')| <= beta(k) d(z, z') for all S of k - 1 points.
-        For the metric d = 1 between any two points that is replacement stability, at most twice
+        For the metric d = 1 between any two points this is replacement stability, at most twice
         the beta of deletion stability.
     m
         The data set size.
     distance
-        d(z, z'), one or an array of them. An infinite distance allows an infinite gap.
+        d(z, z'): a number or an array of numbers. An infinite distance gives an infinite gap.
 
     Examples
     --------
@@ -210,20 +214,20 @@ def shift_gap(beta: PerSize, m: int, distance: Sequence[float] | Array) -> Float
 
 
 def shift_gap(beta: PerSize, m: int, distance: float | Sequence[float] | Array) -> float | Floats:
-    """How far a value can move from one distribution to another: 2/m sum k beta(k) W_1.
+    """The largest change of a value from one distribution to another: 2/m sum k beta(k) W_1.
 
     The sum is over k = 1..m-1: the theorem "similar distributions yield similar value functions"
-    (2.2). U is the same under both: a test set, say, that does not change with them.
+    (2.2). U must be the same under both distributions; for example, the test set must not change.
 
     Parameters
     ----------
     beta
-        Lipschitz stability as for `point_gap`, and not increasing, as the proof needs.
+        Lipschitz stability as for `point_gap`. It must not increase with k, as the proof needs.
     m
         The data set size.
     distance
-        W_1 between the distributions in the metric of `beta`, such as from `wasserstein`; one
-        or an array of them.
+        W_1 between the distributions in the metric of `beta`, for example from `wasserstein`: a
+        number or an array of numbers.
 
     Examples
     --------
@@ -235,7 +239,7 @@ def shift_gap(beta: PerSize, m: int, distance: float | Sequence[float] | Array) 
     if (np.diff(b) > 0).any():
         k = int(np.flatnonzero(np.diff(b) > 0)[0]) + 1
         raise InputError(
-            f"beta({k + 1}) = {b[k]:g} is more than beta({k}) = {b[k - 1]:g}: the theorem needs a "
+            f"beta({k + 1}) = {b[k]:g} is above beta({k}) = {b[k - 1]:g}: the theorem needs a "
             "beta that never increases; take the largest of beta(k), beta(k + 1), ... for each k"
         )
     return _times(2 * float(np.arange(1, len(w)) @ b[:-1]) / len(w), distance)
@@ -251,43 +255,43 @@ def rkhs_stability(
 ) -> Callable[[int], float]:
     """The stability of a regularised kernel machine, as a function beta(k) of the size.
 
-    U(S) = 1 - E loss(f(x), y), where f minimises the mean loss over S + penalty/2 ||f||^2 in a
-    reproducing kernel Hilbert space (f = 0 for the empty set; no intercept is free of the
-    penalty). With L = `lipschitz`, R = `norm`,
-    K = `max_norm` and s = `smoothness`,
+    U(S) = 1 - E loss(f(x), y), where f minimises (mean loss over S) + penalty/2 ||f||^2 in a
+    reproducing kernel Hilbert space. f = 0 for the empty set, and an intercept, if any, is
+    penalised too. With L = `lipschitz`, R = `norm`, K = `max_norm` and s = `smoothness`,
 
         beta(k) = 2 L^2 R K / (penalty k)                         without smoothness,
-        beta(k) = L^2 R (1 + s K^2 / penalty) / (penalty k)       with it.
+        beta(k) = L^2 R (1 + s K^2 / penalty) / (penalty k)       with smoothness.
 
     The first is deletion and replacement stability, for `draws_needed`, and for `point_gap` and
-    `shift_gap` with d = 1 between any two points. The second is Lipschitz stability for the
-    two gaps, in the paper's metric: d(z, z') = ||phi(x) - phi(x')|| between points of one label,
-    infinite between labels.
+    `shift_gap` with d = 1 between any two points. The second is Lipschitz stability, for
+    `point_gap` and `shift_gap` in the paper's metric: d(z, z') = ||phi(x) - phi(x')|| between
+    points with the same label, and infinite between labels.
 
     The lemma of the paper (appendix "Lipschitz Stability of RKHS") claims 2 L^2 R / (penalty k) in
-    this metric for every Lipschitz loss. That does not hold: its step "by the Lipschitzness of
-    the loss" needs a loss whose slope is Lipschitz too (`docs/theory.md`).
+    this metric for every Lipschitz loss. That is not true: the step "by the Lipschitzness of the
+    loss" needs a loss whose slope is Lipschitz too (`docs/theory.md`).
 
     Parameters
     ----------
     lipschitz
-        L: how steep the convex loss can be in the prediction. 1 for the absolute, hinge and
-        logistic loss.
+        L: the largest slope of the convex loss as a function of the prediction. 1 for the
+        absolute, hinge and logistic loss.
     norm
         R: the mean of ||phi(x)|| over the test distribution, with ||phi(x)||^2 = k(x, x).
     penalty
-        The lambda of the objective above, the same for sets of all sizes. The C of scikit-learn
-        is not: at k rows it is a penalty of 1 / (C k), and beta(k) does not fall with k.
+        The lambda of the objective above, the same for sets of all sizes. A constant C of
+        scikit-learn is not: for k rows it means a penalty of 1 / (C k), so beta(k) does not
+        fall with k.
     max_norm
         K: the largest ||phi(x)|| of any point. 1 for the RBF, Laplacian and cosine kernels.
     smoothness
-        s: how fast the slope of the loss can change. 1/4 for the logistic loss; there is none
-        for the hinge and the absolute loss.
+        s: the Lipschitz constant of the loss's slope. 1/4 for the logistic loss; the hinge
+        and the absolute loss have none.
 
     Returns
     -------
     Callable
-        beta, as the other functions here take it.
+        beta(k), for the other functions of this module.
 
     Examples
     --------
@@ -302,7 +306,7 @@ def rkhs_stability(
     _check_positive(penalty, name="penalty", meaning="the strength of the regularisation")
     if not norm <= max_norm < math.inf:
         raise InputError(
-            f"max_norm = {max_norm} cannot be the largest norm of phi(x) where the mean is norm = "
+            f"max_norm = {max_norm} cannot be the largest norm of phi(x) if the mean is norm = "
             f"{norm}: give the square root of the largest k(x, x) as max_norm"
         )
     if smoothness is None:
@@ -310,8 +314,8 @@ def rkhs_stability(
     else:
         if not 0 <= smoothness < math.inf:
             raise InputError(
-                f"smoothness = {smoothness}: how fast the slope of the loss can change is a "
-                "number, 0 or more; leave it out for a loss with kinks"
+                f"smoothness = {smoothness}: give how fast the slope of the loss can change, a "
+                "number of at least 0; leave it out for a loss with kinks"
             )
         top = lipschitz**2 * norm * (1 + smoothness * max_norm**2 / penalty) / penalty
     return lambda k: top / k
@@ -320,7 +324,7 @@ def rkhs_stability(
 def _weights(weights: Weights, m: int | None, beta: PerSize) -> Floats:
     if m is None and isinstance(weights, str):
         if callable(beta) or np.ndim(beta) == 0:
-            raise InputError(f"weights {weights!r} do not say for which data set size: give m too")
+            raise InputError(f"weights {weights!r} do not tell the data set size: give m too")
         m = np.size(beta)
     return as_weights(weights, np.size(weights) if m is None else m)
 
@@ -328,7 +332,9 @@ def _weights(weights: Weights, m: int | None, beta: PerSize) -> Floats:
 def _times(factor: float, distance: float | Sequence[float] | Array) -> float | Floats:
     d = np.asarray(distance, dtype=np.float64)
     if not (d >= 0).all():
-        raise InputError(f"distance: {d[~(d >= 0)].flat[0]} is not a distance; give 0 or more")
+        raise InputError(
+            f"distance: {d[~(d >= 0)].flat[0]} is not a distance: give a number of at least 0"
+        )
     infinite = np.isinf(d)
     gap = np.where(infinite, np.inf, factor * np.where(infinite, 0.0, d))
     return float(gap) if gap.ndim == 0 else gap
@@ -336,10 +342,10 @@ def _times(factor: float, distance: float | Sequence[float] | Array) -> float | 
 
 def _check_positive(number: float, *, name: str, meaning: str) -> None:
     if not 0 < number < math.inf:
-        raise InputError(f"{name} = {number}: {meaning} is a number above 0")
+        raise InputError(f"{name} = {number}: give {meaning}, a number above 0")
 
 
 def _whole(number: Any, *, name: str) -> int:
     if not 1 <= number < math.inf or int(number) != number:
-        raise InputError(f"{name} = {number}: it must be a whole number, 1 or more")
+        raise InputError(f"{name} = {number}: give a whole number of at least 1")
     return int(number)

@@ -1,4 +1,4 @@
-"""How far apart two tables are as distributions: optimal transport, by the package POT."""
+"""The distance of two tables as distributions: optimal transport, by the package POT."""
 
 from __future__ import annotations
 
@@ -25,37 +25,39 @@ def wasserstein(
 ) -> float:
     """The Wasserstein distance W_1 between two tables, each row of a table weighing the same.
 
-    The least mean distance d over all ways to move the rows of `a` onto those of `b` (2.2), with
+    It is the least mean distance d over all ways to move the rows of `a` onto those of `b` (2.2):
 
         d(z, z') = ||x - x'|| + label_cost [y != y']        for classes (text, whole numbers)
         d(z, z') = ||x - x'|| + label_cost |y - y'|         for y of floating point numbers
 
-    or without a label part for tables without y. It is exact, by the package POT
-    (`pip install 'dshapley[transport]'`). For `shift_gap`, d must be the metric of its beta.
+    For tables without y there is no label part. The result is exact; it is computed by the
+    package POT (`pip install 'dshapley[transport]'`). For `shift_gap`, d must be the metric of
+    its beta.
 
-    The tables are the distributions. Of two samples of the same distribution the distance is not
-    0, and in many dimensions far from it: compare with the distance between two halves of `a`.
+    The tables are treated as the distributions. The distance between two samples of the same
+    distribution is therefore above 0, in many dimensions far above it: compare the result with
+    the distance between two halves of `a`.
 
     Parameters
     ----------
     a, b
         Points, or pairs (X, y), with the same columns, all of them numbers and none missing.
     label_cost
-        The distance between two classes, in the units of X; or what a difference of 1 in y
-        counts. 0 leaves labels out. `inf` is the paper's metric (appendix "Lipschitz
+        The distance between two classes, or the distance for a difference of 1 in y, in the
+        units of X. 0 ignores labels. `inf` is the paper's metric (appendix "Lipschitz
         Stability of RKHS"): rows only move to rows of the same label, and the distance is
         infinite unless each label has the same share in both tables.
     scale
-        What the columns of X are divided by: an array of a number for each, or "std" for the
-        standard deviations over the rows of both. By default nothing: columns count in their
-        own units, and those of large numbers count most.
+        The divisor of each column of X: an array with one number for each, or "std" for the
+        standard deviations over the rows of both tables. By default columns are not divided:
+        they count in their own units, and those with large numbers count most.
     max_rows
-        A table of more rows (a label of more rows, where `label_cost` is infinite) is
-        represented by this many of them, drawn at random without repeats, and a warning says so.
-        The distance is then too large on average. Time and memory grow with its square and
-        more.
+        A table with more rows (or a label with more rows, if `label_cost` is infinite) is
+        represented by this many of them, drawn at random without replacement, and a warning
+        says so. The distance is then too large on average. Time and memory grow at least with
+        the square of max_rows.
     seed
-        Of those rows. Equal tables get equal rows.
+        The random seed that chooses these rows. Equal tables get equal rows.
 
     Examples
     --------
@@ -71,11 +73,11 @@ def wasserstein(
     A, B = as_points(a, name="a"), as_points(b, name="b")
     _check_columns(A, B)
     if not label_cost >= 0:
-        raise InputError(f"label_cost = {label_cost}: a distance is 0 or more")
+        raise InputError(f"label_cost = {label_cost}: give a distance of at least 0")
     X_a, X_b = _scaled(_numbers(A, name="a"), _numbers(B, name="b"), scale)
     limit = int(max_rows)
     if limit < 1:
-        raise InputError(f"max_rows = {max_rows}: it must be a whole number, 1 or more")
+        raise InputError(f"max_rows = {max_rows}: give a whole number of at least 1")
     y_a, y_b = _both_labels(A, B, label_cost)
     if math.isfinite(label_cost):
         parts = [(np.arange(len(A)), np.arange(len(B)))]
@@ -99,13 +101,13 @@ def _check_columns(A: Points, B: Points) -> None:
         odd = [c for c in A.columns if c not in B.columns]
         hint = f"b has no column {odd[0]!r} ({nearest(odd[0], B.columns)})" if odd else "reorder b"
         raise InputError(
-            f"a has {len(A.columns)} columns and b has {len(B.columns)}, and they are not the "
-            f"same in the same order: {hint}"
+            f"the {len(A.columns)} columns of a and the {len(B.columns)} of b are not the same "
+            f"in the same order: {hint}"
         )
 
 
 def _both_labels(A: Points, B: Points, label_cost: float) -> tuple[Array, Array]:
-    """The labels of both, or the same label for every row where they do not count."""
+    """The labels of both tables, or the same label for every row if labels do not count."""
     if label_cost == 0 or (A.y is None and B.y is None):
         return np.zeros(len(A)), np.zeros(len(B))
     if A.y is None or B.y is None:
@@ -113,7 +115,7 @@ def _both_labels(A: Points, B: Points, label_cost: float) -> tuple[Array, Array]
         raise InputError(f"{one} has labels and {other} has none: give y for both, or label_cost=0")
     if _kind(A.y) != _kind(B.y):
         raise InputError(
-            f"y of a holds {_kind(A.y)} and y of b {_kind(B.y)}: give both in one kind"
+            f"y of a holds {_kind(A.y)} and y of b {_kind(B.y)}: give the same kind in both"
         )
     return A.y, B.y
 
@@ -130,7 +132,7 @@ def _numbers(points: Points, *, name: str) -> Floats:
     for column, kind in zip(points.columns, kinds, strict=True):
         if kind not in "biuf":
             raise InputError(
-                f"{name}: column {column!r} holds no numbers: leave it out, or encode it, for "
+                f"{name}: column {column!r} is not numeric: leave it out, or encode it, for "
                 "instance with pandas.get_dummies"
             )
     if isinstance(points.X, np.ndarray):
@@ -166,7 +168,7 @@ def _scaled(
 
 
 def _by_label(y_a: Array, y_b: Array) -> list[tuple[Array, Array]]:
-    """The rows of each label in both tables; none where a label has not the same share."""
+    """The rows of each label in both tables; none if some label's shares differ."""
     groups = []
     for label in np.unique(np.concatenate([y_a, y_b])):
         i, j = np.flatnonzero(y_a == label), np.flatnonzero(y_b == label)
@@ -180,15 +182,15 @@ def _warn_of_few(parts: list[tuple[Array, Array]], limit: int) -> None:
     most = max(len(rows) for part in parts for rows in part)
     if most > limit:
         warn(
-            f"a table of {most} rows is represented by {limit} of them, so that the distance is "
-            f"approximate and on average too large; max_rows={most} gives the exact one"
+            f"a table of {most} rows is represented by {limit} of them, so the distance is "
+            f"approximate and on average too large; max_rows={most} gives the exact distance"
         )
 
 
 def _few(rows: Array, limit: int, seed: int) -> Array:
     if len(rows) <= limit:
         return rows
-    # The same generator for both tables: equal tables are then still at distance 0.
+    # Both tables use the same seed, so that the distance of equal tables is still 0.
     return np.random.default_rng(seed).choice(rows, limit, replace=False)
 
 
@@ -215,12 +217,12 @@ def _transport(d: Floats) -> float:
         ) from None
     largest = float(d.max())
     if not math.isfinite(largest):
-        raise InputError("distances between rows are too large to be computed: give a scale")
+        raise InputError("the distances between rows are too large to compute: give a scale")
     if largest == 0:
         return 0.0
     a, b = (np.full(n, 1.0 / n) for n in d.shape)
-    # Relative to the largest: the solver's tolerance is absolute. POT's own limit of 100,000 steps
-    # would end before the optimum from some thousand rows on.
+    # The solver's tolerance is absolute, so distances are divided by the largest. POT's default
+    # limit of 100,000 steps is too low for tables of several thousand rows.
     cost, log = ot.emd2(a, b, d / largest, numItermax=10**9, log=True)
     if log["warning"] is not None:
         raise DShapleyError(f"POT did not find the Wasserstein distance: {log['warning']}")

@@ -1,4 +1,4 @@
-"""Point removal for a task, in orders of value by each way to find values: what figures share."""
+"""Point removal for a task, in the order of the values of each way: for several figures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dshapley.baselines.curves import removal
-from dshapley.experiments.shared.plots import new_figure, shade
 from dshapley.experiments.shared.tasks import (
     ALGORITHM_1,
     INTERPOLATION,
@@ -22,6 +21,7 @@ from dshapley.experiments.shared.tasks import (
     within_classes,
 )
 from dshapley.experiments.shared.work import Claim, Rows, Work
+from dshapley.plots.figure import new_figure, shade
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,29 +31,29 @@ __all__ = ["RANDOM", "Setting", "claims", "figure", "rows_of", "smoke_tasks"]
 
 RANDOM = "random"
 WITHIN = f"{ALGORITHM_1} within classes"
-"""As many of each class go at each step: what is left of the effect is not that classes go."""
+"""An order that removes as many of each class at each step, so that only the values count."""
 TRACKING = (0.5, 0.8)
-"""How much of Algorithm 1's effect a tenth of its cost has to have, to track it."""
+"""The shares of Algorithm 1's effect that a tenth of its cost must have to track it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """Tasks, and how well their values are found and judged."""
+    """Tasks, and how precisely their points are valued and judged."""
 
     tasks: tuple[Task, ...]
     draws: int
-    """Of each way but interpolation, which uses Algorithm 1's."""
+    """The draws of each way except interpolation, which uses those of Algorithm 1."""
     costs: tuple[float, ...] = (0.5, 0.2, 0.1, 0.05)
     shares: tuple[float, ...] = (0.5, 0.2, 0.1, 0.05)
     sets: int = 8
-    """Disjoint training sets that points are removed from."""
+    """The number of disjoint training sets that points are removed from."""
     repeats: int = 10
-    """Random orders for each of them."""
+    """The number of random orders for each training set."""
     fractions: tuple[float, ...] = tuple(np.linspace(0, 0.5, 11).round(3).tolist())
 
 
 def rows_of(setting: Setting, work: Work) -> Rows:
-    """Accuracy on held-out rows: by task, way, cost, training set and fraction removed."""
+    """Accuracy on held-out rows, by task, way, cost, training set and fraction removed."""
     import pandas as pd
 
     parts = []
@@ -88,7 +88,7 @@ def _curves(setting: Setting, task: Task, way: Valued, work: Work) -> Rows:
             seed=i,
             n_jobs=work.n_jobs,
         )
-        # Without values the order is random too: one more of its kind.
+        # All values of the random way are 0, so its order by value is one more random order.
         scores = np.vstack([curve.scores, curve.random]).mean(axis=0)
         parts.append(pd.DataFrame({"set": i, "fraction": curve.fractions, "accuracy": scores}))
     about: dict[str, Any] = {
@@ -102,9 +102,9 @@ def _curves(setting: Setting, task: Task, way: Valued, work: Work) -> Rows:
 
 
 def claims(rows: Rows) -> list[Claim]:
-    """Removing by value hurts more than at random; at 10 % of the cost nearly as much.
+    """The claims that removing by value hurts more than at random, even at 10 % of the cost.
 
-    The intervals are over training sets: they are for these draws and these held-out rows.
+    The intervals are over training sets, for fixed draws and fixed held-out rows.
     """
     found = []
     for (data, model), here in rows.groupby(["data", "model"], sort=False):
@@ -125,7 +125,7 @@ def claims(rows: Rows) -> list[Claim]:
 
 
 def _drops(rows: Rows) -> dict[tuple[str, float], np.ndarray]:
-    """By way and cost: how far below random removal accuracy lies, for each training set."""
+    """By way and cost, how far accuracy is below that of random removal in each training set."""
     means = rows[rows.fraction > 0].groupby(["way", "cost", "set"], sort=False).accuracy.mean()
     random = means[RANDOM, 0.0]
     ways = means.drop(RANDOM).groupby(level=["way", "cost"], sort=False)
@@ -133,7 +133,7 @@ def _drops(rows: Rows) -> dict[tuple[str, float], np.ndarray]:
 
 
 def figure(rows: Rows) -> Figure:
-    """A row of two panels a task: weighted sampling and interpolation."""
+    """One row for each task, with a panel of weighted sampling and one of interpolation."""
     tasks = list(rows.groupby(["data", "model"], sort=False))
     drawn, axes = new_figure(len(tasks), 2, sharey="row")
     for ((data, model), here), panels in zip(tasks, axes, strict=True):

@@ -1,4 +1,4 @@
-"""A sale: what a seller's values are to buyers whose data the seller never sees."""
+"""A sale: a seller's values, and buyers whose data the seller never sees."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from dshapley import market
 from dshapley.baselines.curves import addition
 from dshapley.data.datasets import Dataset, load
 from dshapley.data.points import Points
 from dshapley.experiments.shared.work import Rows, Work
-from dshapley.inference.valuation import estimate
+from dshapley.inference.sampled import estimate
 from dshapley.learners.by_name import model_from_name
-from dshapley.market import PriceList, price_list
-from dshapley.market import check as check_prices
-from dshapley.market.agreement import Way
+from dshapley.market.buyer_check import Way
 from dshapley.potentials import ModelPotential, potential
 from dshapley.running.run import run as run_draws
 from dshapley.sampling.design import Design
@@ -29,35 +28,35 @@ SELLER, BUYER, RANDOM = "seller's values", "buyer's own", "random"
 
 @dataclass(frozen=True)
 class Sale:
-    """A table and a model; who sells and who buys, and how well they know their values."""
+    """A table and a model, the seller and the buyers, and how precisely they value points."""
 
     data: str
     model: str
     m: int
-    """Rows of each buyer, and rows on offer."""
+    """The number of rows of each buyer, and of rows on offer."""
     _: KW_ONLY
     buyers: int
     draws: int
-    """Of the seller's values."""
+    """The draws of the seller's values."""
     permutations: int
-    """Of each buyer's values; or subsets."""
+    """The permutations, or subsets, of each buyer's values."""
     way: Way = "permutations"
-    """How a buyer finds them: see `dshapley.market.check`."""
+    """How buyers compute their values: see `dshapley.market.check`."""
     n_database: int = 20_000
     n_test: int = 1_000
     n_heldout: int = 3_000
     repeats: int = 10
-    """Random orders of addition for each buyer."""
+    """The number of random orders of addition for each buyer."""
     fractions: tuple[float, ...] = tuple(np.linspace(0, 1, 11).round(2).tolist())
 
     @cached_property
     def dataset(self) -> Dataset:
-        """The rows of all parties, the public test set, and rows to judge on."""
+        """The rows of all parties, the public test set, and held-out rows to judge values on."""
         sizes = {name: getattr(self, name) for name in ("n_database", "n_test", "n_heldout")}
         return load(self.data, **sizes, encode="one-hot" if self.model == "logistic" else "codes")
 
     def buyer(self, i: int) -> Points:
-        """B: rows that neither the seller nor another buyer has."""
+        """The rows B of buyer i, which neither the seller nor another buyer has."""
         return self.dataset.database.take(slice(i * self.m, (i + 1) * self.m))
 
     @cached_property
@@ -67,26 +66,26 @@ class Sale:
 
     @property
     def S(self) -> Points:
-        """What is on offer: the first of the seller's rows, which are in random order."""
+        """The rows on offer: the first of the seller's rows, which are in random order."""
         return self.seller.take(slice(0, self.m))
 
     def U(self, test: Points) -> ModelPotential:
-        """Accuracy on these rows."""
+        """Accuracy on these test rows."""
         return potential(estimator(self.model), test=test)
 
-    def prices(self, work: Work) -> PriceList:
-        """The seller's values, for data sets of m rows and of the 2 m of a buyer who has bought."""
+    def prices(self, work: Work) -> market.PriceList:
+        """The seller's values for data sets of m rows, and of 2 m, which a buyer then has."""
         work.say(f"{self.data}, m = {self.m}: the seller's values")
-        # The anchor, since the sum of all values counts here, and its error is what they share.
+        # Control variates lower the error of the sum of all values, which counts here.
         design = Design(self.seller, 2 * self.m, weights="auto", seed=0)
         store = work.runs("figure3 seller", repr(self))
         U = self.U(self.dataset.test)
         draws = run_draws(U, design, self.S, stop=self.draws, store=store, n_jobs=work.n_jobs)
-        return price_list(estimate(draws), rate=1.0, floor=None, m=[self.m, 2 * self.m])
+        return market.price_list(estimate(draws), rate=1.0, floor=None, m=[self.m, 2 * self.m])
 
 
 def estimator(model: str) -> Any:
-    """The model, small enough for thousands of permutations to be affordable."""
+    """The model, which is small to make thousands of permutations affordable."""
     from sklearn import ensemble
 
     if model == "random forest":
@@ -94,21 +93,21 @@ def estimator(model: str) -> Any:
     if model == "AdaBoost":
         return ensemble.AdaBoostClassifier(n_estimators=10, random_state=0)
     if model == "gradient boosting":
-        # Each stage has a tree for every class: few stages, and long steps.
+        # Each stage has a tree for every class, so there are few stages with a high learning rate.
         return ensemble.GradientBoostingClassifier(
             n_estimators=5, learning_rate=0.5, max_depth=2, random_state=0
         )
     return model_from_name(model, "classification")
 
 
-def bought(sale: Sale, listed: Callable[[], PriceList], i: int, work: Work) -> Rows:
-    """What buyer i finds: agreement with the seller's values, and accuracy as points are added."""
+def bought(sale: Sale, listed: Callable[[], market.PriceList], i: int, work: Work) -> Rows:
+    """The agreement of buyer i with the seller's values, and accuracy as points are added."""
     import pandas as pd
 
     prices, B, S = listed(), sale.buyer(i), sale.S
     work.say(f"{sale.data}, m = {sale.m}: buyer {i + 1} of {sale.buyers}")
     U = sale.U(sale.dataset.test)
-    found = check_prices(
+    found = market.check(
         prices, B, S, U=U, m=sale.m, way=sale.way, draws=sale.permutations, seed=i,
         store=work.runs("figure3 buyer", i, repr(sale)), n_jobs=work.n_jobs,
     )  # fmt: skip

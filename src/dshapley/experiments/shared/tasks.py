@@ -15,7 +15,8 @@ from dshapley.data.datasets import Dataset, divided, load
 from dshapley.data.points import Array, Floats, Points
 from dshapley.data.tables import read_table
 from dshapley.experiments.shared.work import Work
-from dshapley.inference.valuation import completed, estimate
+from dshapley.inference.completed import completed
+from dshapley.inference.sampled import estimate
 from dshapley.learners.by_name import model_from_name
 from dshapley.potentials import ModelPotential, potential
 from dshapley.running.run import run
@@ -40,7 +41,7 @@ ALGORITHM_1, WEIGHTED, INTERPOLATION = "Algorithm 1", "weighted sampling", "inte
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """A data set, a model, and sizes: of sets to value for, of points to value, of test sets."""
+    """A data set, a model, m, and the numbers of points to value and of test rows."""
 
     data: str
     model: str
@@ -50,11 +51,11 @@ class Task:
     n_heldout: int
     n_database: int | None = None
     table: tuple[str, str] | None = None
-    """A file and its target, where the data is not one of `dshapley.datasets`."""
+    """A file and its target, for data that is not one of `dshapley.datasets`."""
 
     @property
     def name(self) -> str:
-        """For people."""
+        """The task in words."""
         return f"{self.data}, {self.model}"
 
     @cached_property
@@ -81,26 +82,26 @@ class Task:
 
     @property
     def U(self) -> ModelPotential:
-        """What values are found on: accuracy on the test set."""
+        """The potential of the values: accuracy on the test set."""
         return potential(self.estimator, test=self.dataset.test)
 
     @property
     def heldout_U(self) -> ModelPotential:
-        """What values are judged on: accuracy on rows that they never saw."""
+        """The potential that values are judged by: accuracy on rows not used for the values."""
         return potential(self.estimator, test=self.dataset.heldout)
 
     @cached_property
     def Z(self) -> Points:
-        """The points to value: the first of the database, which is in random order."""
+        """The points to value: the first rows of the database, which are in random order."""
         return self.dataset.database.take(slice(0, self.n_points))
 
     def training_sets(self, n: int) -> list[np.ndarray[Any, Any]]:
-        """Z in n disjoint parts of one size: which points each holds."""
+        """The indices of Z in n disjoint training sets of equal size."""
         size = len(self.Z) // n
         return [np.arange(i * size, (i + 1) * size) for i in range(n)]
 
     def draws(self, work: Work, n: int, *, seed: int, weights: Any = "uniform") -> Draws:
-        """So many draws of the values."""
+        """The first n draws for the values of Z."""
         design = Design(self.dataset.database, self.m, weights=weights, seed=seed)
         store = work.runs(self.name, seed, str(weights), repr(self))
         return run(self.U, design, self.Z, stop=n, store=store, n_jobs=work.n_jobs)
@@ -112,8 +113,8 @@ class Valued:
 
     way: str
     cost: float
-    """What training took, as a share of Algorithm 1's: the time of a fit taken for proportional
-    to the size of the set, as in the paper."""
+    """The cost of training as a share of Algorithm 1's, if the time of a fit is proportional to the
+    size of the set, as the paper assumes."""
     values: Floats
 
 
@@ -126,11 +127,11 @@ def valued(
     shares: Sequence[float],
     seed: int = 0,
 ) -> Iterator[Valued]:
-    """The values by Algorithm 1, by weighted sampling at some costs, by interpolation at some p.
+    """The values by Algorithm 1, by weighted sampling at some costs, and by interpolation.
 
-    Weighted sampling takes as many draws with weights k^-a, a such that their sets are smaller on
-    average by the cost. Interpolation is that of Algorithm 1's own draws: those of a share p of
-    the points are used, and the others' are not looked at.
+    Weighted sampling makes as many draws as Algorithm 1 with weights k^-a, where a makes the sets
+    smaller on average by the factor `cost`. Interpolation uses the draws of Algorithm 1, but only
+    the marginals of a share p of the points.
     """
     work.say(f"{task.name}: {ALGORITHM_1}")
     baseline = task.draws(work, draws, seed=seed)
@@ -153,7 +154,7 @@ def valued(
 
 
 def with_own_table(task: Task, work: Work) -> Task:
-    """The task with the table of one's own that is to stand in the place of the medical one."""
+    """The task, or its version on the user's table if that replaces the medical one."""
     if work.table is None or task.data != work.medical:
         return task
     path, target = work.table
@@ -161,10 +162,10 @@ def with_own_table(task: Task, work: Work) -> Task:
 
 
 def within_classes(values: Floats, y: Array) -> Floats:
-    """The share of the points of its class that a point is above.
+    """The rank of each value within its class, as a share of the class.
 
-    In this order classes go at one pace, so that what counts is values within classes alone: to
-    remove a class hurts whatever its points are worth.
+    In this order the classes are removed at the same pace, so that only values within classes
+    count: removing a whole class hurts whatever its points are worth.
 
     >>> within_classes(np.array([5.0, 6.0, 1.0, 2.0]), np.array([0, 0, 1, 1]))
     array([0.5, 1. , 0.5, 1. ])
@@ -177,7 +178,7 @@ def within_classes(values: Floats, y: Array) -> Floats:
 
 
 def exponent(m: int, cost: float) -> float:
-    """The a for which sets of size weights k^-a are on average `cost` as large as uniform ones.
+    """The a for which weights k^-a make sets on average `cost` times as large as uniform weights.
 
     >>> round(exponent(1000, 0.1), 2)
     1.31

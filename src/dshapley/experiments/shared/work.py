@@ -1,4 +1,4 @@
-"""What experiments share: the scale and folder they work in, and claims with error bars."""
+"""The scale of an experiment, the folder of its finished parts, and claims with error bars."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dshapley.files import write_atomically
 __all__ = ["SCALES", "Claim", "Rows", "Scale", "Work"]
 
 Rows: TypeAlias = Any
-"""A pandas data frame, one row an observation. Its stubs take a column or a group for anything."""
+"""A pandas data frame. It is typed as Any, since the stubs do not know its columns."""
 
 Scale: TypeAlias = Literal["smoke", "small", "full"]
 SCALES: tuple[Scale, ...] = ("smoke", "small", "full")
@@ -32,17 +32,17 @@ Verdict: TypeAlias = Literal["holds", "not shown", "fails"]
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """An inequality: by how much it holds, and the 95 % interval of that."""
+    """An inequality: by how much it holds, with the 95 % interval of that amount."""
 
     text: str
     by: float
-    """Above 0 where the inequality holds."""
+    """The amount, above 0 if the inequality holds."""
     low: float
     high: float
 
     @staticmethod
     def of(text: str, samples: Floats) -> Claim:
-        """From repetitions of the experiment: the mean, and Student's interval.
+        """A claim from repetitions of an experiment: their mean, and Student's interval.
 
         >>> Claim.of("a > b", np.array([1.0, 1.2, 0.9])).verdict
         'holds'
@@ -54,7 +54,7 @@ class Claim:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the interval lies above 0, below, or holds it."""
+        """Whether the interval lies above 0, below 0, or contains 0."""
         if self.low > 0:
             return "holds"
         return "fails" if self.high < 0 else "not shown"
@@ -62,19 +62,19 @@ class Claim:
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """Where an experiment is done, and how large.
+    """The scale of an experiment, and where its finished parts are kept.
 
-    Whatever is finished is kept in `folder`, so that an interrupted experiment resumes where it
-    stopped; without a folder nothing is kept.
+    Finished parts are kept in `folder`, so that an interrupted experiment resumes. Without a folder
+    nothing is kept.
     """
 
     scale: Scale
     folder: Path | None = None
     n_jobs: int | None = None
     say: Callable[[str], object] = lambda _: None
-    """Told what is being done."""
+    """Called with a line about what is being done."""
     table: tuple[Path, str] | None = None
-    """A table of one's own and its target, in the place of the medical one."""
+    """The user's own table and its target, which replace the medical table."""
 
     def __post_init__(self) -> None:
         if self.scale not in SCALES:
@@ -86,11 +86,11 @@ class Work:
         return "breast_cancer" if self.scale == "smoke" else "physionet2012"
 
     def runs(self, *key: object) -> Path | None:
-        """The run folder of this name."""
+        """The run folder for this key; None if nothing is kept."""
         return None if self.folder is None else self.folder / "runs" / _name(key)
 
     def rows(self, make: Callable[[], Rows], *key: object) -> Rows:
-        """What `make` returns, or returned when it was asked for the same `key` before."""
+        """What `make()` returns, from the folder if it was kept there before under the same key."""
         import pandas as pd
 
         if self.folder is None:
@@ -105,9 +105,9 @@ class Work:
 
     @contextlib.contextmanager
     def timed(self) -> Iterator[Callable[[], float]]:
-        """How long the work has taken: in this call, and in those before it that were stopped.
+        """A function that returns the seconds of this call and of earlier, interrupted ones.
 
-        Work that was finished is only read again, which takes no time of its own.
+        Finished work is only read again, which is not counted.
         """
         if self.folder is None:
             started = time.monotonic()
@@ -133,7 +133,7 @@ class Work:
 
     @staticmethod
     def of(scale: Scale | Work) -> Work:
-        """Work at a scale; nothing is kept."""
+        """The work itself, or work at a scale of which nothing is kept."""
         return scale if isinstance(scale, Work) else Work(scale=scale)
 
     def choose(self, settings: Mapping[Scale, T]) -> T:
@@ -142,7 +142,7 @@ class Work:
 
 
 def _name(key: tuple[object, ...]) -> str:
-    """A name for a file: readable at first, and a digest of all of it."""
+    """A file name for a key: a readable beginning, and a digest of the whole key."""
     words = " ".join(str(part) for part in key if isinstance(part, str | int | float))
     plain = "".join(c if c.isalnum() else "-" for c in words)[:60].strip("-")
     return f"{plain}-{hashlib.blake2b(repr(key).encode(), digest_size=6).hexdigest()}"

@@ -1,1 +1,7 @@
-"""Models of each class: naive Bayes, discriminants, nearest centroid, without retraining."""
+"""Classifiers that model each class, without retraining.
+
+- `naive_bayes`: GaussianNB, BernoulliNB and MultinomialNB.
+- `discriminant`: linear discriminant analysis; `discriminant_shrunk` has two of its solvers.
+- `quadratic`: quadratic discriminant analysis.
+- `centroid`: nearest centroid.
+"""

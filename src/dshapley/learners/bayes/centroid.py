@@ -1,6 +1,8 @@
-"""Nearest centroid: S + z moves the centroid of the class of z, and the spread within classes.
+"""Nearest centroid without retraining.
 
-Distances to two centroids differ by something linear in x.
+Adding z to S changes the centroid of the class of z and the deviations within classes. The squared
+distances of x to two centroids differ by a linear function of x, so a few coefficients for each
+class describe a model.
 """
 
 from __future__ import annotations
@@ -23,20 +25,20 @@ _EPSILON = float(np.finfo(np.float64).eps)
 
 
 def family(estimator: Any) -> Family:
-    """NearestCentroid without retraining."""
+    """The family for NearestCentroid."""
     if estimator.metric != "euclidean":
-        raise UnsupportedError(f"metric={estimator.metric!r} takes medians")
+        raise UnsupportedError(f"metric={estimator.metric!r} does not use means as centroids")
     return NearestCentroid(estimator)
 
 
 @dataclass(frozen=True)
 class NearestCentroid:
-    """The Euclidean metric, centroids shrunken or not."""
+    """Nearest centroid with the Euclidean metric, with or without shrunken centroids."""
 
     estimator: Any
 
     def outputs(self, S: Sample, Z: Sample, asked: Asked) -> Iterator[Array | Scored]:
-        """Trained on S and on every S + z."""
+        """The outputs of the models trained on S and on every S + z, in blocks."""
         case, c = Case(estimator=self.estimator, S=S, Z=Z, asked=asked), asked.n_classes
         given = self.estimator.priors
         prior: Floats | None = None
@@ -54,9 +56,10 @@ class NearestCentroid:
 
 @dataclass(frozen=True, eq=False)
 class _Models:
-    """Class c at x: 2 log prior - |(x - centroid) / s|^2, with s the deviation within classes.
+    """The decision value of class c at x is 2 log prior - |(x - centroid) / s|^2.
 
-    Labels are those of the nearest centroid, s = 1, where all priors are equal.
+    Here s holds the standard deviations within classes. For labels with equal priors, scikit-learn
+    takes the nearest centroid, so s = 1 and the prior is left out.
     """
 
     case: Case
@@ -65,7 +68,10 @@ class _Models:
 
     @cached_property
     def _squared(self) -> bool:
-        """Whether x^2 counts, which is common to all classes: only where rows are compared."""
+        """Whether T includes x^2, which is the same for all classes and only matters across rows.
+
+        Rows are compared with each other in scores of three or more classes.
+        """
         return self.case.asked.kind == "score" and self.classes.n_classes > 2
 
     @cached_property
@@ -74,14 +80,14 @@ class _Models:
 
     @cached_property
     def T(self) -> Floats:
-        """(x, 1), or (x^2, x, 1), of the test rows."""
+        """(x, 1), or (x^2, x, 1), for the centred test rows x."""
         X = self.case.asked.X - self._centre
         parts = [X**2] if self._squared else []
         return np.hstack([*parts, X, np.ones((len(X), 1))])
 
     @cached_property
     def _squares(self) -> Floats:
-        """(d,) within classes."""
+        """(d,) sums of squares within classes."""
         return (self.classes.within**2).sum(axis=0)
 
     def alone(self) -> Coefficients:
@@ -98,7 +104,7 @@ class _Models:
         v = X - self.classes.means[y]
         means = self.classes.means_with_each(self.classes.means - self._centre, v, y)
         squares = self._squares + n_y / (n_y + 1.0) * v**2
-        if (self._squares == 0.0).any():  # zero but for rounding is not zero to scikit-learn
+        if (self._squares == 0.0).any():  # scikit-learn may get a tiny variance here, not 0: refit
             squares[(squares == 0.0) & ~self.classes.unmoved(X, y)] = np.nan
         counts = np.tile(self.classes.n, (len(X), 1))
         counts[np.arange(len(X)), y] += 1.0
@@ -111,7 +117,7 @@ class _Models:
         self, means: Floats, overall: Floats, squares: Floats, priors: Floats, counts: Floats,
         flat: Array,
     ) -> Coefficients:  # fmt: skip
-        """Of the models with these statistics; `flat` ones scikit-learn refuses."""
+        """The coefficients for these statistics; scikit-learn refuses models marked `flat`."""
         r, c, d = means.shape
         n = int(counts[0].sum())
         s = np.sqrt(squares / (n - c)) if n > c else np.full(squares.shape, np.nan)
@@ -131,7 +137,7 @@ class _Models:
         return Coefficients(W, np.where(flat | self._far(weights), np.inf, rounding(d + n)))
 
     def _far(self, weights: Floats) -> Array:
-        """(r,) where scikit-learn's own rounding shows: its squares are taken from the origin."""
+        """(r,) models in which rounding affects scikit-learn itself, which does not centre rows."""
         size = np.abs(self.classes.S.X).max(axis=0) ** 2
         lost = 4.0 * _EPSILON * (weights * size).sum(axis=1)
         if self.case.asked.kind == "label":
@@ -140,7 +146,7 @@ class _Models:
 
 
 def _shrunken(means: Floats, overall: Floats, s: Floats, counts: Floats, by: float) -> Floats:
-    """Centroids drawn to the mean of all rows, by `by` deviations at most."""
+    """Centroids shrunken towards the overall mean: soft thresholding by `by` deviations."""
     n = counts.sum(axis=1, keepdims=True)
     scale = (
         np.sqrt(1.0 / counts - 1.0 / n)[:, :, None]

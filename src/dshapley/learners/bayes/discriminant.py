@@ -1,17 +1,19 @@
-"""Linear discriminant analysis by singular values, on S and on every S + z.
+"""Linear discriminant analysis without retraining, for the solver "svd".
 
-A point z adds rho v v' to the scatter within classes, with v from the mean of its class and
-rho = n_c / (n_c + 1). scikit-learn divides columns by their standard deviations D, drops singular
-values below `tol`, and uses the pseudo-inverse P of what is left, so that P depends on D unless
+A point z adds rho v v' to the scatter within classes, where v is z less the mean of its class and
+rho = n_c / (n_c + 1). scikit-learn divides the columns by their standard deviations D, drops
+singular values below `tol`, and uses the pseudo-inverse P of the rest. So P depends on D unless
 the scatter has full rank.
 
-Everything here is written in the eigenvectors V of the scatter of S, its columns divided by their
-deviations in S: V1 with eigenvalues L n, and V0 without. Let Q be V1, and also the direction of v
-beyond it, if there is one; Q0 the rest; E the squares of D for S + z over those for S. Then
+All formulas here use the eigenvectors V of the scatter of S after its columns are divided by their
+deviations in S. V1 are those with nonzero eigenvalues L n, and V0 are those with eigenvalue zero.
+Let Q be V1, joined by the part of v outside V1 if there is one, and Q0 the complement of Q. Let E
+be the squares of D for S + z divided by those for S, and n' the divisor of the covariance. Then
 
-    P b = n' E^-1 Q J^-1 (M M')^-1 J^-1 Q' E^-1 b,   J = Q' E^-1 Q,   M M' = Q' (scatter) Q,
+    P b = n' E^-1 Q J^-1 (M M')^-1 J^-1 Q' E^-1 b,   J = Q' E^-1 Q,   M M' = Q' (scatter) Q.
 
-where J^-1 Q' E^-1 = Q' - Q' E Q0 (Q0' E Q0)^-1 Q0' for whichever of Q and Q0 is smaller.
+Since J^-1 Q' E^-1 = Q' - Q' E Q0 (Q0' E Q0)^-1 Q0', the code solves with J or with Q0' E Q0,
+whichever is smaller.
 """
 
 from __future__ import annotations
@@ -32,29 +34,37 @@ from dshapley.learners.fast import Asked, Family, Sample, Scored, UnsupportedErr
 __all__ = ["family"]
 
 _NULL = 1e-13
-"""Eigenvalues of standardised columns below it are rounding; scikit-learn's tol^2 is 1e-8."""
+"""Eigenvalues of standardised columns below this count as rounding errors.
+
+scikit-learn's default tol^2 is 1e-8, well above it.
+"""
 
 _EPSILON = float(np.finfo(np.float64).eps)
 
 
 def family(estimator: Any) -> Family:
-    """LinearDiscriminantAnalysis without retraining."""
+    """The family for LinearDiscriminantAnalysis."""
     if estimator.covariance_estimator is not None:
-        raise UnsupportedError("a covariance_estimator is trained anew for every set")
+        raise UnsupportedError("a covariance_estimator must be fitted again for every set")
     if estimator.shrinkage == "auto":
-        raise UnsupportedError("shrinkage='auto' is estimated anew for every set")
+        raise UnsupportedError("shrinkage='auto' is estimated again for every set")
     if estimator.solver == "svd":
         if estimator.shrinkage is not None:
-            raise UnsupportedError("solver='svd' knows no shrinkage")
+            raise UnsupportedError("solver='svd' does not support shrinkage")
         if estimator.tol**2 < 10.0 * _NULL:
-            raise UnsupportedError(f"tol = {estimator.tol}: rounding decides what is below it")
+            raise UnsupportedError(
+                f"tol = {estimator.tol} is so small that rounding decides the rank"
+            )
         return SingularValues(estimator)
     return Shrunk(estimator)
 
 
 @cache
 def _divides_by_all() -> bool:
-    """Whether scikit-learn divides the scatter by n; before 1.9 it was n less the classes."""
+    """Whether scikit-learn divides the scatter by n, as from version 1.9 on.
+
+    Earlier versions divide it by n minus the number of classes.
+    """
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
     model = LinearDiscriminantAnalysis().fit([[-1.0], [1.0], [3.0], [5.0]], [0, 0, 1, 1])
@@ -63,12 +73,12 @@ def _divides_by_all() -> bool:
 
 @dataclass(frozen=True)
 class SingularValues:
-    """The solver "svd"."""
+    """Linear discriminant analysis with the solver "svd"."""
 
     estimator: Any
 
     def outputs(self, S: Sample, Z: Sample, asked: Asked) -> Iterator[Array | Scored]:
-        """Trained on S and on every S + z."""
+        """The outputs of the models trained on S and on every S + z, in blocks."""
         case = Case(estimator=self.estimator, S=S, Z=Z, asked=asked)
         fits, priors = given_priors(self.estimator, asked)
         if not fits:
@@ -78,7 +88,10 @@ class SingularValues:
 
 @dataclass(frozen=True, eq=False)
 class _Models:
-    """Class c at x: (x - xbar)' P a - a' P a / 2 + log prior, with a the mean less xbar."""
+    """The decision value of class c at x is (x - xbar)' P a - a' P a / 2 + log prior.
+
+    Here a is the class mean less xbar, the mean of the class means weighted by the priors.
+    """
 
     case: Case
     classes: Classes
@@ -86,7 +99,7 @@ class _Models:
 
     @cached_property
     def _squares(self) -> Floats:
-        """(d,) the diagonal of the scatter."""
+        """(d,) the diagonal of the scatter within classes."""
         return np.einsum("ij,ij->j", self.classes.within, self.classes.within)
 
     @cached_property
@@ -100,7 +113,7 @@ class _Models:
 
     @cached_property
     def _eigen(self) -> tuple[Floats, Floats]:
-        """L, descending, without what is only rounding; and V, all of it."""
+        """The eigenvalues L above `_NULL`, in descending order, and all eigenvectors V."""
         A = self.classes.within / self._D
         L, V = np.linalg.eigh(A.T @ A / len(A))
         return L[L > _NULL][::-1], np.ascontiguousarray(V[:, ::-1])
@@ -112,12 +125,12 @@ class _Models:
 
     @cached_property
     def _means(self) -> Floats:
-        """The means of the classes, in the same."""
+        """The class means in the coordinates V."""
         return ((self.classes.means - self._centre) / self._D) @ self._eigen[1]
 
     @cached_property
     def _flat(self) -> bool:
-        """Whether test rows, class means and all z stay within V1: then D does not matter."""
+        """Whether test rows, class means and all z lie in the span of V1; D cancels then."""
         rank, n = len(self._eigen[0]), self.classes.n
         beyond = [self._rows[:, rank:], self._means[n > 0.0, rank:]]
         if not n.all() or any(np.abs(part).max(initial=0.0) > 1e-12 for part in beyond):
@@ -128,7 +141,7 @@ class _Models:
 
     @cached_property
     def T(self) -> Floats:
-        """(x, 1) in the coordinates V."""
+        """(x, 1) for the test rows x in the coordinates V."""
         rows = self._rows[:, : len(self._eigen[0])] if self._flat else self._rows
         return np.hstack([rows, np.ones((len(rows), 1))])
 
@@ -174,7 +187,7 @@ class _Models:
         if n + 1 > self.classes.n_classes:
             W *= self._divisor(n + 1)
             least /= self._divisor(n + 1) * E.max(axis=1)
-        else:  # one row a class: scikit-learn says no
+        else:  # one row for each class, which scikit-learn refuses
             least[:] = 0.0
         faint = self._faint(squares)
         if (self._squares == 0.0).any():
@@ -183,14 +196,17 @@ class _Models:
         return self._finished(W, a, means, priors, least, len(L) + beyond)
 
     def _faint(self, squares: Floats) -> Array:
-        """Where a column is constant but for rounding: to scikit-learn it is a column like any."""
+        """Where a column is constant except for rounding; scikit-learn treats it as varying."""
         size = np.abs(self.classes.S.X).max(axis=0)
         return (squares > 0.0) & (squares < 1e-20 * size**2)
 
     def _finished(
         self, W: Floats, a: Floats, means: Floats, priors: Floats, least: Floats, rank: Array
     ) -> Coefficients:
-        """With the constant; `least` bounds scikit-learn's squared singular values from below."""
+        """The coefficients with their constant and error.
+
+        `least` holds lower bounds on scikit-learn's squared singular values.
+        """
         logs = np.log(priors)
         if W.shape[1] == 1:
             constant = (logs[:, 1] - logs[:, 0])[:, None]
@@ -208,14 +224,14 @@ class _Models:
 
 
 def _apart(means: Floats, priors: Floats) -> Floats:
-    """(r, 1, d) the difference of two means, or (r, c, d) each less the mean of all."""
+    """(r, 1, d) the difference of two means, or (r, c, d) each mean less their weighted mean."""
     if means.shape[1] == 2:
         return means[:, 1:] - means[:, :1]
     return means - np.einsum("rc,rcd->rd", priors, means)[:, None]
 
 
 def _collapsed(W: Floats, a: Floats, priors: Floats, rank: Array, tol: float) -> Array:
-    """Where scikit-learn may drop a direction between the means of three or more classes."""
+    """(r,) models in which scikit-learn may drop a direction between three or more class means."""
     c, root = a.shape[1], np.sqrt(priors)
     between = np.einsum("rcd,red->rce", a, W) * root[:, :, None] * root[:, None, :]
     bad = ~np.isfinite(between).all(axis=(1, 2))
@@ -227,7 +243,10 @@ def _collapsed(W: Floats, a: Floats, priors: Floats, rank: Array, tol: float) ->
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _Step:
-    """The z that lead beyond V1, or those that do not: P b / n' for each, see above."""
+    """P b / n' (see the module's docstring) for several z.
+
+    Either all of these z have a part outside the span of V1 (`beyond`), or none of them has.
+    """
 
     Ln: Floats
     V: Floats
@@ -242,14 +261,14 @@ class _Step:
 
     @cached_property
     def _mirror(self) -> Floats:
-        """(r, q) w of the reflection 1 - 2 w w' that turns v's part in V0 to its first axis."""
+        """(r, q) the w of the reflection I - 2 w w' that maps v's part in V0 to the first axis."""
         w = self.v[:, self._m :].copy()
         w /= np.sqrt((w**2).sum(axis=1, keepdims=True))
         w[:, 0] += np.where(w[:, 0] < 0.0, -1.0, 1.0)
         return w / np.sqrt((w**2).sum(axis=1, keepdims=True))
 
     def _reflected(self, x: Floats) -> Floats:
-        """(r, c, q) coordinates in V0, reflected where z leads beyond V1."""
+        """(r, c, q) coordinates in V0, reflected if the z have parts outside V1."""
         if not self.beyond:
             return x
         w = self._mirror
@@ -257,22 +276,22 @@ class _Step:
 
     @cached_property
     def _out(self) -> Floats:
-        """(r,) how far v leads beyond V1."""
+        """(r,) the signed length of v's part outside V1."""
         return self._reflected(self.v[:, None, self._m :])[:, 0, 0]
 
     def within(self, a: Floats) -> Floats:
-        """Where nothing leads out of V1, neither v nor a nor a test row."""
+        """`solved` for the case that v, a and all test rows lie in the span of V1."""
         W = np.zeros(a.shape)
         W[..., : self._m] = self._scatter_solved(a[..., : self._m])
         return W
 
     def solved(self, a: Floats) -> Floats:
-        """(r, c, d) for the right-hand sides a, (r, c, d), in the coordinates V."""
+        """(r, c, d) P a / n' for the right-hand sides a (r, c, d), in the coordinates V."""
         size = self._m + self.beyond
         return self._by_span(a) if 2 * size <= len(self.V) else self._by_rest(a)
 
     def _by_span(self, a: Floats) -> Floats:
-        """By J, for a Q of few columns."""
+        """`solved` by systems with J, which is cheaper if Q has few columns."""
         V1, weights = self.V[:, : self._m], 1.0 / self.E
         J = _weighted(V1, weights)
         u = np.zeros((len(self.v), 0, len(self.V)))
@@ -292,7 +311,7 @@ class _Step:
         return times(y, self.V)
 
     def _by_rest(self, a: Floats) -> Floats:
-        """By Q0, of few columns."""
+        """`solved` by systems with Q0' E Q0, which is cheaper if Q0 has few columns."""
         V1, V0, one = self.V[:, : self._m], self.V[:, self._m :], int(self.beyond)
         X = _weighted(V0, self.E)
         X = self._reflected(self._reflected(X).transpose(0, 2, 1))[:, one:, one:]
@@ -310,7 +329,7 @@ class _Step:
         return np.concatenate([t[..., : self._m], self._reflected(s)], axis=2)
 
     def _scatter_solved(self, b: Floats) -> Floats:
-        """(M M')^-1 b: Ln and rho v v' together."""
+        """(M M')^-1 b, where M M' is diag(Ln) plus rho v v'."""
         p, rho = self.v[:, None, : self._m], self.rho[:, None, None]
         head = b[..., : self._m] / self.Ln
         along = (head * p).sum(axis=2, keepdims=True)
@@ -323,7 +342,7 @@ class _Step:
         return np.concatenate([head, tail], axis=2)
 
     def least(self) -> Floats:
-        """(r,) no eigenvalue of M M' is below it."""
+        """(r,) lower bounds on the eigenvalues of M M'."""
         if not self.beyond:
             return np.full(len(self.v), self.Ln.min(initial=np.inf) if self._m else 0.0)
         p, out = self.v[:, : self._m], self._out**2
@@ -332,7 +351,7 @@ class _Step:
 
 
 def _weighted(A: Floats, weights: Floats) -> Floats:
-    """(r, m, m) A' diag(w) A for each row w of the weights."""
+    """(r, m, m) A' diag(w) A for each row w of `weights`."""
     m = A.shape[1]
     if m > 64:
         return np.stack([(A.T * w) @ A for w in weights])

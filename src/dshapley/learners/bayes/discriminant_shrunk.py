@@ -1,7 +1,9 @@
-"""Linear discriminant analysis by its covariance: the solvers "lsqr" and "eigen".
+"""Linear discriminant analysis without retraining, for the solvers "lsqr" and "eigen".
 
-The covariance within classes is C = sum over c of prior_c (scatter_c / n_c), shrunken to
-(1 - s) C + s trace(C) / d. A point z adds a matrix of rank one to it, and to its diagonal.
+The covariance within classes is C = sum over c of prior_c (scatter_c / n_c), which is shrunken to
+(1 - s) C + s trace(C) / d I. For all z of one class, the covariance of S + z is a common matrix
+plus a matrix of rank one and, with shrinkage, a multiple of I. So one eigendecomposition serves all
+z of a class.
 """
 
 from __future__ import annotations
@@ -25,12 +27,12 @@ _EPSILON = float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True)
 class Shrunk:
-    """The solvers "lsqr" and "eigen": the same where the covariance has full rank."""
+    """The solvers "lsqr" and "eigen", which agree if the covariance has full rank."""
 
     estimator: Any
 
     def outputs(self, S: Sample, Z: Sample, asked: Asked) -> Iterator[Array | Scored]:
-        """Trained on S and on every S + z."""
+        """The outputs of the models trained on S and on every S + z, in blocks."""
         case = Case(estimator=self.estimator, S=S, Z=Z, asked=asked)
         fits, priors = given_priors(self.estimator, asked)
         if not fits:
@@ -41,7 +43,10 @@ class Shrunk:
 
 @dataclass(frozen=True, eq=False)
 class _Models:
-    """Class c at x: x' P mean - mean' P mean / 2 + log prior, with P the inverse of C."""
+    """The decision value of class c at x is x' P mean - mean' P mean / 2 + log prior.
+
+    P is the inverse of the shrunken covariance.
+    """
 
     case: Case
     classes: Classes
@@ -49,9 +54,11 @@ class _Models:
 
     @cached_property
     def _centre(self) -> Floats:
-        """Where x and the means are taken from: the origin if rows are compared, else the middle.
+        """The point that is subtracted from x and the means.
 
-        Another place changes all classes of a row alike.
+        It changes the decision values of all classes of a row by the same amount. So it is the mean
+        of S, for accuracy, unless rows are compared with each other; then it is the origin, as in
+        scikit-learn.
         """
         if self.case.asked.kind == "score" and self.classes.n_classes > 2:
             return np.zeros(self.case.asked.X.shape[1])
@@ -59,18 +66,21 @@ class _Models:
 
     @cached_property
     def T(self) -> Floats:
-        """(x, 1) of the test rows."""
+        """(x, 1) for the centred test rows x."""
         X = self.case.asked.X - self._centre
         return np.hstack([X, np.ones((len(X), 1))])
 
     @cached_property
     def _scatters(self) -> Floats:
-        """(c, d, d)"""
+        """(c, d, d) the scatter of each class of S around its mean."""
         parts = [self.classes.within[self.classes.S.y == c] for c in range(self.classes.n_classes)]
         return np.stack([part.T @ part for part in parts])
 
     def _eigen(self, n: Floats, priors: Floats) -> tuple[Floats, Floats]:
-        """Of the covariance that the scatters would have, were the classes of n rows."""
+        """Eigenvalues and eigenvectors of the sum over classes of prior / n times their scatter.
+
+        `n` are the class sizes of S, or of S + z with the scatters of S.
+        """
         weights = np.where(n > 0.0, priors / np.maximum(n, 1.0), 0.0)
         L, V = np.linalg.eigh(np.einsum("c,cij->ij", weights, self._scatters))
         return np.maximum(L, 0.0), V
@@ -102,7 +112,10 @@ class _Models:
     def _coefficients(
         self, L: Floats, V: Floats, v: Floats, rho: Floats, means: Floats, priors: Floats, n: int
     ) -> Coefficients:
-        """Of models with covariance V L V' + rho v v', before it is shrunken; v in V."""
+        """The coefficients for the covariance V (L + rho v v') V' before shrinking.
+
+        v is given in the coordinates V.
+        """
         s, d = self.shrinkage, len(L)
         trace = L.sum() + rho * (v**2).sum(axis=1)
         D, rho = (1.0 - s) * L + (s * trace / d)[:, None], (1.0 - s) * rho

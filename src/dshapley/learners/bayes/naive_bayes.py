@@ -1,6 +1,7 @@
-"""Naive Bayes: the joint log likelihood of a class is linear in a few features of a row.
+"""Naive Bayes without retraining: GaussianNB, BernoulliNB and MultinomialNB.
 
-A point z changes the counts of its own class, and for Gaussians the variance that is added to all.
+The joint log likelihood of a class is linear in x, or for GaussianNB in (x^2, x). A point z changes
+only the statistics of its own class, the priors and, for GaussianNB, the variance added to all.
 """
 
 from __future__ import annotations
@@ -30,24 +31,26 @@ __all__ = ["family"]
 
 
 def family(estimator: Any) -> Family:
-    """GaussianNB, BernoulliNB or MultinomialNB without retraining."""
+    """The family for GaussianNB, BernoulliNB or MultinomialNB."""
     if type(estimator).__name__ == "BernoulliNB" and not isinstance(estimator.alpha, Real):
-        raise UnsupportedError("BernoulliNB mixes up classes and features of an array alpha")
+        raise UnsupportedError(
+            "scikit-learn adds an array alpha of BernoulliNB to its class counts"
+        )
     return NaiveBayes(estimator)
 
 
 @dataclass(frozen=True)
 class NaiveBayes:
-    """Any of the three."""
+    """GaussianNB, BernoulliNB or MultinomialNB."""
 
     estimator: Any
 
     def outputs(self, S: Sample, Z: Sample, asked: Asked) -> Iterator[Array | Scored]:
-        """Trained on S and on every S + z."""
+        """The outputs of the models trained on S and on every S + z, in blocks."""
         case = Case(estimator=self.estimator, S=S, Z=Z, asked=asked)
         make = _gaussian if type(self.estimator).__name__ == "GaussianNB" else _counted
         models = make(self.estimator, S, asked)
-        # Parameters of another length than the classes or features: scikit-learn says what is wrong
+        # Refit if parameters do not fit the classes or features, for scikit-learn's own error.
         return case.all_refitted() if models is None else answers(case, models)
 
 
@@ -55,7 +58,7 @@ class NaiveBayes:
 
 
 def _gaussian(estimator: Any, S: Sample, asked: Asked) -> Models | None:
-    """The models of GaussianNB; None where its priors are none of these classes."""
+    """The models of GaussianNB; None if its priors do not fit these classes."""
     priors = None
     if estimator.priors is not None:
         priors = np.asarray(estimator.priors, dtype=np.float64)
@@ -72,7 +75,10 @@ def _gaussian(estimator: Any, S: Sample, asked: Asked) -> Models | None:
 
 
 def _squares(X: Floats) -> tuple[Floats, Floats]:
-    """The middle of the test rows, and (x^2, x, 1) of each from there: that keeps squares small."""
+    """The mean of the test rows, and (x^2, x, 1) for the centred rows x.
+
+    Centring keeps the squares small, and with them the rounding errors.
+    """
     centre = X.mean(axis=0)
     X = X - centre
     return centre, np.hstack([X**2, X, np.ones((len(X), 1))])
@@ -80,27 +86,28 @@ def _squares(X: Floats) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _Gaussian:
-    """Class c at x: log prior - sum over features of ((x - mean)^2 / v + log(2 pi v)) / 2.
+    """The decision value of class c at x, its joint log likelihood.
 
-    v is the class's variance plus `smoothing` times the largest variance over all rows.
+    It is log prior - sum over features of ((x - mean)^2 / v + log(2 pi v)) / 2. Here v is the
+    variance of the class plus `smoothing` times the largest variance of a feature over all rows.
     """
 
     classes: Classes
     centre: Floats
     T: Floats
-    """(x^2, x, 1) of the test rows."""
+    """(x^2, x, 1) for the centred test rows x."""
     smoothing: float
 
     @cached_property
     def _all(self) -> tuple[Floats, Floats]:
-        """Mean and sum of squares around it, of all rows."""
+        """The mean of all rows of S, and the sums of squares around it."""
         X = self.classes.S.X
         mean = X.mean(axis=0)
         return mean, ((X - mean) ** 2).sum(axis=0)
 
     @cached_property
     def _squares(self) -> Floats:
-        """(c, d) within classes; zeros for a class that S lacks."""
+        """(c, d) sums of squares within classes; zeros for a class that S lacks."""
         mine = np.arange(self.classes.n_classes)[:, None] == self.classes.S.y
         return mine @ self.classes.within**2
 
@@ -116,7 +123,10 @@ class _Gaussian:
         return self._coefficients(X, y, largest, self.classes.priors_with_each(y))
 
     def _coefficients(self, X: Floats, y: Array, largest: Floats, priors: Floats) -> Coefficients:
-        """Those of (x^2, x, 1) with each row of X in class y, and of S alone for class -1."""
+        """The coefficients of (x^2, x, 1), with each row of X added to its class y.
+
+        A row with y = -1 is added to no class, which gives the model of S.
+        """
         c, d = self._squares.shape
         W = np.empty((len(X), c, 2 * d + 1))
         _fill(W, X, y, self.classes.means, self._squares, self.classes.n, self.smoothing * largest)
@@ -126,7 +136,7 @@ class _Gaussian:
 
 @kernel
 def _largest(X: Floats, mean: Floats, squares: Floats, n: float) -> Floats:
-    """The largest sum of squares around the mean of S + z, for each row z of X."""
+    """For each row z of X, the largest sum of squares of a feature around the mean of S + z."""
     largest = np.empty(len(X))
     share = n / (n + 1.0)
     for i in range(len(X)):
@@ -139,7 +149,11 @@ def _largest(X: Floats, mean: Floats, squares: Floats, n: float) -> Floats:
 
 @inlined
 def _log_of_product(halves: Floats) -> float:
-    """The sum of log(-2 h): one logarithm for as many as do not leave the range of a double."""
+    """The sum of log(-2 h) over `halves`.
+
+    It multiplies numbers until they might overflow or underflow, and takes one logarithm for each
+    product, because logarithms are slow.
+    """
     total, product = 0.0, 1.0
     for half in halves:
         product *= -2.0 * half
@@ -153,7 +167,7 @@ def _log_of_product(halves: Floats) -> float:
 def _fill(
     W: Floats, X: Floats, y: Array, means: Floats, squares: Floats, n: Floats, added: Floats
 ) -> None:
-    """(-1/2v, mean/v, -sum of (mean^2/v + log v)/2) for each z and class, in one pass."""
+    """Fill W with (-1/(2v), mean/v, -sum of (mean^2/v + log v)/2) for each z and class."""
     d = X.shape[1]
     for i in range(len(X)):
         for c in range(len(means)):
@@ -183,7 +197,7 @@ def _fill(
 
 
 def _alpha(estimator: Any, d: int) -> Floats | None:
-    """(d,) the smoothing of each feature; None if it is given for others."""
+    """(d,) the smoothing of each feature; None if `alpha` is not valid for d features."""
     alpha = np.asarray(estimator.alpha, dtype=np.float64)
     if not isinstance(estimator.alpha, Real) and (len(alpha) != d or alpha.min() < 0.0):
         return None
@@ -193,7 +207,7 @@ def _alpha(estimator: Any, d: int) -> Floats | None:
 
 
 def _counted(estimator: Any, S: Sample, asked: Asked) -> Models | None:
-    """The models of BernoulliNB or MultinomialNB; None where parameters do not fit."""
+    """The models of BernoulliNB or MultinomialNB; None if parameters do not fit the data."""
     alpha, c = _alpha(estimator, S.X.shape[1]), asked.n_classes
     prior = None if estimator.fit_prior else np.full(c, 1.0 / c)
     if estimator.class_prior is not None:
@@ -213,10 +227,12 @@ def _counted(estimator: Any, S: Sample, asked: Asked) -> Models | None:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _Counted:
-    """Class c at x: log prior + sum over features of x log p, and for Bernoulli (1 - x) log(1 - p).
+    """The decision value of class c at x, its joint log likelihood.
 
-    p is the smoothed share of the class's rows with the feature (Bernoulli), or of the feature in
-    what its rows count (multinomial).
+    - Multinomial: log prior + sum over features of x log p, where p is the smoothed share of the
+      feature in the counts of the class.
+    - Bernoulli: log prior + sum over features of x log p + (1 - x) log(1 - p), where p is the
+      smoothed share of the rows of the class that have the feature.
     """
 
     classes: Classes
@@ -230,13 +246,13 @@ class _Counted:
 
     @cached_property
     def T(self) -> Floats:
-        """(x, 1) of the test rows."""
+        """(x, 1) for the test rows x, binarized for Bernoulli if there is a threshold."""
         X = self._read(self.asked.X)
         return np.hstack([X, np.ones((len(X), 1))])
 
     @cached_property
     def _features(self) -> Floats:
-        """(c, d) what the rows of each class of S count."""
+        """(c, d) the feature counts of each class of S."""
         return self.classes.sums(self._read(self.classes.S.X))
 
     @cached_property
@@ -256,7 +272,7 @@ class _Counted:
         return Coefficients(W, self._error(X))
 
     def _coefficients(self, counted: Floats, n: Floats) -> Floats:
-        """(r, d + 1) those of (x, 1), without the prior, by scikit-learn's very formulas."""
+        """(r, d + 1) the coefficients of (x, 1) without the prior, by scikit-learn's formulas."""
         smoothed = counted + self.alpha
         if not self.bernoulli:
             logs = np.log(smoothed) - np.log(smoothed.sum(axis=1, keepdims=True))
@@ -266,7 +282,7 @@ class _Counted:
         return np.hstack([logs - absent, absent.sum(axis=1, keepdims=True)])
 
     def _error(self, X: Floats) -> Floats:
-        """Rounding; no bound where scikit-learn refuses counts below zero."""
+        """The rounding errors of the models; infinite if scikit-learn refuses negative counts."""
         refused = np.full(len(X), self._negative)
         if not self.bernoulli:
             refused |= (X < 0.0).any(axis=1)

@@ -1,7 +1,8 @@
-"""Quadratic discriminant analysis: S + z changes the mean and the covariance of one class.
+"""Quadratic discriminant analysis without retraining.
 
-In the eigenvectors of that class's covariance, with x and w = z from its mean, and n rows before,
-the new covariance is D + rho w w', and
+Adding z to S changes the mean and the covariance of the class of z only. Let that class have n
+rows, and let x and w be a test row and z, less the class mean, in the eigenvectors of the class
+covariance. Then the new covariance is D + rho w w' with a diagonal D, the new mean is w/(n+1), and
 
     (x - w/(n+1))' (D + rho w w')^-1 (x - w/(n+1)) = sum of (x - w/(n+1))^2 / D
         - rho (w' D^-1 (x - w/(n+1)))^2 / (1 + rho w' D^-1 w).
@@ -24,32 +25,35 @@ from dshapley.learners.fast import Asked, Family, Sample, Scored, UnsupportedErr
 __all__ = ["family"]
 
 _VALUES = 200_000
-"""Decision values of a block: few enough to stay near the processor."""
+"""The number of decision values in a block, small enough for the processor's cache."""
 
 _EPSILON = float(np.finfo(np.float64).eps)
 
 
 def family(estimator: Any) -> Family:
-    """QuadraticDiscriminantAnalysis without retraining."""
+    """The family for QuadraticDiscriminantAnalysis."""
     if not hasattr(estimator, "solver"):
-        raise UnsupportedError("this scikit-learn estimates covariances in another way")
+        raise UnsupportedError("this version of scikit-learn estimates covariances differently")
     if estimator.covariance_estimator is not None:
-        raise UnsupportedError("a covariance_estimator is trained anew for every set")
+        raise UnsupportedError("a covariance_estimator must be fitted again for every set")
     if estimator.shrinkage == "auto":
-        raise UnsupportedError("shrinkage='auto' is estimated anew for every set")
+        raise UnsupportedError("shrinkage='auto' is estimated again for every set")
     if estimator.solver == "svd" and estimator.shrinkage is not None:
-        raise UnsupportedError("solver='svd' knows no shrinkage")
+        raise UnsupportedError("solver='svd' does not support shrinkage")
     return Quadratic(estimator)
 
 
 @dataclass(frozen=True)
 class Quadratic:
-    """Both solvers: the covariance, shrunken to the unit matrix or to a multiple of it."""
+    """Both solvers of quadratic discriminant analysis.
+
+    They shrink the covariance towards the identity matrix or a multiple of it.
+    """
 
     estimator: Any
 
     def outputs(self, S: Sample, Z: Sample, asked: Asked) -> Iterator[Array | Scored]:
-        """Trained on S and on every S + z."""
+        """The outputs of the models trained on S and on every S + z, in blocks."""
         case = Case(estimator=self.estimator, S=S, Z=Z, asked=asked)
         priors = self.estimator.priors
         if priors is not None:
@@ -66,18 +70,25 @@ class Quadratic:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _Shape:
-    """The scatter of one class of n rows, in its eigenvectors: L, and test rows x from the mean."""
+    """The scatter of one class of S, and the test rows in the coordinates of its eigenvectors."""
 
     V: Floats
+    """The eigenvectors."""
     L: Floats
+    """The eigenvalues."""
     mean: Floats
     rows: Floats
+    """The test rows, less the class mean, in the coordinates V."""
     n: int
+    """The number of rows of S in this class."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Models:
-    """Class c at x: log prior - ((x - mean)' C^-1 (x - mean) + log det C) / 2."""
+    """The decision value of class c at x.
+
+    It is log prior - ((x - mean)' C^-1 (x - mean) + log det C) / 2, with C the class covariance.
+    """
 
     case: Case
     classes: Classes
@@ -95,7 +106,11 @@ class _Models:
         return shapes
 
     def _spectrum(self, L: Floats, trace: Floats, n: int) -> tuple[Floats, float]:
-        """(r, d) D for n rows with the given traces of scatter; and what z's rank one is times."""
+        """(r, d) the eigenvalues D of the regularised covariance, and the factor of the scatter.
+
+        `L` and `trace` are the eigenvalues and the traces of the scatter of a class with n rows.
+        The factor is what each rank-one part of the scatter is multiplied by in the covariance.
+        """
         estimator = self.case.estimator
         if estimator.solver == "svd":
             keep, add = 1.0 - estimator.reg_param, np.full(len(trace), estimator.reg_param)
@@ -105,9 +120,10 @@ class _Models:
         return keep * L / n + add[:, None], keep / n
 
     def _condition(self, D: Floats, n: int) -> Floats:
-        """(r,) of the covariances; infinite where scikit-learn might not find full rank.
+        """(r,) condition numbers of the covariances, infinite if the rank may not be full.
 
-        Then it is asked itself, and says what is wrong.
+        Models with an infinite condition are refitted, so that scikit-learn's own rank check and
+        error message apply.
         """
         low, high = D.min(axis=1), D.max(axis=1)
         enough = n > 1 and (self.case.estimator.solver != "svd" or n >= D.shape[1])
@@ -116,7 +132,7 @@ class _Models:
 
     @cached_property
     def _base(self) -> tuple[Floats, Floats]:
-        """(c, n) decision values of the classes of S, without priors; and their conditions."""
+        """(c, n) decision values of the classes of S, without priors, and condition numbers."""
         values, conditions = [], []
         for shape in self._shapes:
             n = max(shape.n, 1)
@@ -126,7 +142,10 @@ class _Models:
         return np.stack(values), np.array(conditions)
 
     def block(self, start: int, stop: int) -> tuple[Floats, Floats, Bools]:
-        """Decision values (r, c, n), what rounding may change of them, and which are sure."""
+        """Decision values (r, c, n), bounds (r, n) on their rounding errors, and certain models.
+
+        Model 0 is that of S if it can be trained; the models of S + z follow.
+        """
         with np.errstate(divide="ignore", invalid="ignore"):
             base, conditions = self._base
             values = np.tile(base, (stop - start, 1, 1))
@@ -151,7 +170,7 @@ class _Models:
         return values, error[:, None] * np.abs(values).max(axis=1), sure
 
     def _added(self, shape: _Shape, X: Floats) -> tuple[Floats, Floats]:
-        """(r, n) the decision values of a class with each row of X added; and its conditions."""
+        """(r, n) decision values of a class with each row of X added, and condition numbers."""
         n, w = shape.n, (X - shape.mean) @ shape.V
         growth = n / (n + 1.0) * (w**2).sum(axis=1)
         D, factor = self._spectrum(shape.L, shape.L.sum() + growth, n + 1)

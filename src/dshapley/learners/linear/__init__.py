@@ -1,1 +1,1 @@
-"""Ridge, linear regression and kernel ridge, without retraining."""
+"""Ridge, linear regression and kernel ridge without retraining."""

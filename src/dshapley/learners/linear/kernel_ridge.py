@@ -1,11 +1,12 @@
-"""Kernel ridge regression without retraining: the bordered inverse of K + alpha I.
+"""Kernel ridge regression without retraining, by bordering the inverse of K + alpha I.
 
-With z added, the model f of S moves by g_z(t) e / s, where e = y - f(z) is the residual,
+When z is added, the prediction f(t) of the model of S changes by g_z(t) e / s, where
 
-    g_z(t) = k(t, z) - k(t, S) v,   v = (K + alpha I)^-1 k(S, z),   s = alpha + g_z(z).
+    e = y - f(z),   g_z(t) = k(t, z) - k(t, S) v,   v = (K + alpha I)^-1 k(S, z),
+    s = alpha + g_z(z).
 
-The matrix need not be positive (a sigmoid is no inner product). Where it is too near to a
-singular one for the answer to be certain, scikit-learn is asked.
+K + alpha I need not be positive definite, because some kernels (the sigmoid) are not inner
+products. Sets for which it is nearly singular are fitted by scikit-learn.
 """
 
 from __future__ import annotations
@@ -26,25 +27,25 @@ from dshapley.learners.linear.ridge import Penalised
 __all__ = ["family"]
 
 _BLOCK = 1 << 24
-"""Bytes of outputs that are computed together."""
+"""The size in bytes of the outputs that are computed together."""
 
 _TABLE = 128 << 20
-"""The most bytes of a table k(Z, test) that is kept between draws."""
+"""The largest table k(Z, test), in bytes, that is kept between draws."""
 
 _CERTAIN = 1e-9
-"""An inverse condition number above which the solution is right to many digits."""
+"""The reciprocal condition number above which a solution is taken to be accurate."""
 
 
 def family(estimator: Any) -> Family:
-    """The family of an estimator's parameters."""
+    """The family for the parameters of a KernelRidge."""
     if np.ndim(estimator.alpha) != 0:
-        raise UnsupportedError("alpha is several numbers")
+        raise UnsupportedError("alpha is an array; only a single number has a fast path")
     if not estimator.alpha > 0.0:
-        raise UnsupportedError("alpha=0 has no single solution where rows repeat")
+        raise UnsupportedError("with alpha=0 the solution is not unique if rows repeat")
     if callable(estimator.kernel):
-        raise UnsupportedError("kernel is a function of yours")
+        raise UnsupportedError("kernel is a function; only kernels by name have a fast path")
     if estimator.kernel == "precomputed":
-        raise UnsupportedError("kernel='precomputed' knows no rows")
+        raise UnsupportedError("kernel='precomputed' has no fast path")
     if estimator.kernel == "linear":
         return Penalised(float(estimator.alpha), intercept=False)
     return Bordered(estimator)
@@ -57,7 +58,7 @@ class Bordered:
     estimator: Any
 
     def outputs(self, S: Sample, Z: Sample, asked: Asked) -> Iterator[Array]:
-        """Blocks of numbers; see `Family`."""
+        """Blocks of predictions; see `Family`."""
         solve, certain = _solver(self._kernel(S.X, S.X), float(self.estimator.alpha))
         if len(S) > 0 and not certain:
             yield self._refitted(S.X, S.y, asked)[np.newaxis]
@@ -86,14 +87,15 @@ class Bordered:
             yield block
 
     def _kernel(self, A: Floats, B: Floats) -> Floats:
-        """(len(A), len(B)) the kernel, as scikit-learn computes it."""
+        """(len(A), len(B)) the kernel matrix, computed by scikit-learn."""
         if len(A) == 0 or len(B) == 0:
             return np.empty((len(A), len(B)))
-        # With itself it is asked for as None: then distances from a row to itself are 0.
+        # Pass None for B = A, as scikit-learn's fit does: the distance of a row to itself is then
+        # exactly 0.
         return np.asarray(self.estimator._get_kernel(A, None if A is B else B))
 
     def _with_Z(self, Z: Sample, asked: Asked) -> tuple[Callable[[slice], Floats], Floats]:
-        """For some of Z the kernel with the test rows, kept between draws; and k(z, z)."""
+        """A function from a slice of Z to k(z, test), from a table kept if small; and k(z, z)."""
         params = sorted(self.estimator.get_params().items(), key=str)
         name = ("kernel", repr(params), asked.query.test.key, Z.points.key)
         if 8 * len(asked.X) * len(Z) <= _TABLE:
@@ -114,14 +116,14 @@ class Bordered:
         from sklearn.base import clone
 
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of a matrix that is singular to rounding
+            warnings.simplefilter("ignore")  # hide warnings about a nearly singular matrix
             return np.asarray(clone(self.estimator).fit(X, y).predict(asked.X))
 
 
 def _solver(K: Floats, alpha: float) -> tuple[Callable[[Floats], Floats], bool]:
-    """Y -> (K + alpha I)^-1 Y, and whether that is certain.
+    """The function Y -> (K + alpha I)^-1 Y, and whether its result is accurate.
 
-    By Cholesky where the matrix is positive, else by elimination.
+    It uses Cholesky if the matrix is positive definite, and LU otherwise. K is overwritten.
     """
     if len(K) == 0:
         return (lambda Y: Y), True

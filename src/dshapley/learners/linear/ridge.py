@@ -1,13 +1,14 @@
 """Linear least squares without retraining: Ridge, LinearRegression and RidgeClassifier.
 
-In coordinates centred on S, with A = X'WX + alpha I, a row z of weight w and residual e = y - f(z)
-moves the coefficients by a A^-1 z and the intercept by a / sum(W), where
+In coordinates centred on S, let A = X'WX + alpha I. Adding a row z of weight w and residual
+e = y - f(z) changes the coefficients by a A^-1 z and the intercept by a / sum(W), where
 
-    a = w e / (1 + w h),   h = z' A^-1 z + 1 / sum(W):
+    a = w e / (1 + w h),   h = z' A^-1 z + 1 / sum(W).
 
-the rank-one update of the augmented system. Without a penalty the solution is the one of minimum
-norm: a z outside the span of S is then interpolated, by the step e q / |q|^2 with q the part of z
-outside. Where it depends on rounding whether z is outside, that z is fitted by scikit-learn.
+This is the rank-one update of the augmented system. Without a penalty the solution is the one of
+minimum norm. If z is outside the span of S, that solution interpolates z: it changes by
+e q / |q|^2, where q is the part of z outside the span. If rounding decides whether z is outside,
+scikit-learn fits S + z.
 """
 
 from __future__ import annotations
@@ -31,38 +32,43 @@ from dshapley.metrics import METRICS
 __all__ = ["Penalised", "family"]
 
 _BLOCK = 1 << 24
-"""Bytes of outputs that are computed together."""
+"""The size in bytes of the outputs that are computed together."""
 
 _ILL = 1e8
-"""A condition beyond which A is not formed: X is decomposed, which is dearer and more exact."""
+"""A = X'X + alpha I is formed only if its condition number is below this. Otherwise X is
+decomposed, which is slower and more accurate."""
 
 _NOISE = 1e-12
-"""What is smaller than this share of the least singular value is rounding."""
+"""Numbers below this share of the smallest singular value are treated as rounding errors."""
 
 _LOST = 1e-9
-"""A singular value of this share of the largest may have lost half its digits to rounding."""
+"""A singular value below this share of the largest may have lost half its digits to rounding."""
 
 
 def family(estimator: Any) -> Family:
-    """The family of an estimator's parameters; `solver` and `max_iter` only say how."""
+    """The family for an estimator's parameters.
+
+    `solver` and `max_iter` do not matter: they change only how the solution is computed.
+    """
     if estimator.positive:
-        raise UnsupportedError("positive=True is no linear problem")
+        raise UnsupportedError("positive=True has no closed-form solution")
     if type(estimator).__name__ == "LinearRegression":
         return Unpenalised(estimator, _cutoff(estimator))
     if np.ndim(estimator.alpha) != 0:
-        raise UnsupportedError("alpha is several numbers")
+        raise UnsupportedError("alpha is an array; only a single number has a fast path")
     weights = getattr(estimator, "class_weight", None)
     if isinstance(weights, dict) and not all(weight > 0.0 for weight in weights.values()):
-        raise UnsupportedError("class_weight without weight leaves rows out")
+        raise UnsupportedError("a class_weight that is not positive has no fast path")
     if not estimator.alpha > 0.0:
         raise UnsupportedError(
-            "which of many solutions alpha=0 finds is up to rounding(LinearRegression is not)"
+            "with alpha=0 rounding decides which of many solutions is found; "
+            "LinearRegression has a fast path"
         )
     return Penalised(float(estimator.alpha), bool(estimator.fit_intercept), weights)
 
 
 def _cutoff(estimator: Any) -> float:
-    """The share of the largest singular value below which LinearRegression drops others."""
+    """LinearRegression drops singular values below this share of the largest."""
     import sklearn
 
     major, minor = (int(part) for part in sklearn.__version__.split(".")[:2])
@@ -73,10 +79,11 @@ def _cutoff(estimator: Any) -> float:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _Fit:
-    """The model of S, and what it takes to update it.
+    """The model of S, and what its updates need.
 
-    f(x) = level + (x - centre)'slopes, slopes (d, c) and level (c,) for c targets, and A^-1 = B B'.
-    Its methods take x - origin for x, with shift = origin - centre.
+    f(x) = level + (x - centre)'slopes, with slopes (d, c) and level (c,) for c targets; A^-1 = B
+    B'. The methods take rows as x - origin, with shift = origin - centre; without a shift the
+    origin is the centre.
     """
 
     centre: Floats
@@ -84,17 +91,17 @@ class _Fit:
     level: Floats
     B: Floats
     triangular: bool
-    """Whether B is zero below its diagonal, so that a product with it is half the work."""
+    """Whether B is upper triangular, so that a product with it takes half the work."""
     inverse_weight: float
-    """1 / sum(W); 0 without an intercept."""
+    """1 / sum(W) with an intercept, else 0."""
 
     def at(self, X: Floats, shift: Floats | None = None) -> Floats:
-        """(len(X), c) what the model says."""
+        """(len(X), c) the predictions."""
         moved = self.level if shift is None else self.level + shift @ self.slopes
         return np.asarray(X @ self.slopes + moved)
 
     def whitened(self, X: Floats, shift: Floats | None = None) -> Floats:
-        """(B'(x - centre), 1 / sqrt(sum(W))): in these coordinates h = |x|^2."""
+        """The whitened rows (B'(x - centre), 1 / sqrt(sum(W))), for which h = |row|^2."""
         found = np.empty((len(X), self.B.shape[1] + 1))
         moved = 0.0 if shift is None else shift @ self.B
         np.add(self._product(X, transposed=False), moved, out=found[:, :-1])
@@ -102,26 +109,26 @@ class _Fit:
         return found
 
     def moves(self, steps: Floats) -> Floats:
-        """(r, d + 1) what steps in those coordinates add to the slopes and to the level."""
+        """(r, d + 1) the changes of slopes and level for steps in whitened coordinates."""
         found = np.empty((len(steps), len(self.B) + 1))
         found[:, :-1] = self._product(np.ascontiguousarray(steps[:, :-1]), transposed=True)
         found[:, -1] = steps[:, -1] * np.sqrt(self.inverse_weight)
         return found
 
     def pulls(self, X: Floats, rows: Floats, Y: Floats, weight: Any = 1.0) -> Floats:
-        """(r, c) a: how far each (x, y) of weight w moves the model along its whitened row."""
+        """(r, c) a = w e / (1 + w h): the step of each (x, y) along its whitened row."""
         h = np.einsum("ij,ij->i", rows, rows)[:, np.newaxis]
         return np.asarray(weight * (Y - self.at(X)) / (1.0 + weight * h))
 
     def _product(self, X: Floats, *, transposed: bool) -> Floats:
-        """X B, or X B'."""
+        """X B, or X B' if transposed."""
         if not self.triangular or len(X) == 0:
             return X @ (self.B.T if transposed else self.B)
         return np.asarray(blas.dtrmm(1.0, self.B, X.T, trans_a=0 if transposed else 1).T)
 
 
 def _fitted(X: Floats, Y: Floats, weights: Floats | None, alpha: float, intercept: bool) -> _Fit:
-    """Weighted ridge regression of Y (n, c) on X, centred first where there is an intercept."""
+    """Weighted ridge regression of Y (n, c) on X; an intercept centres both first."""
     n, d = X.shape
     total = float(n) if weights is None else float(weights.sum())
     centre, level = np.zeros(d), np.zeros(Y.shape[1])
@@ -145,7 +152,7 @@ def _fitted(X: Floats, Y: Floats, weights: Floats | None, alpha: float, intercep
 
 
 def _solved(X: Floats, Y: Floats, alpha: float) -> tuple[Floats, Floats, bool]:
-    """A^-1 X'Y, B with B B' = A^-1, and whether B is triangular, for A = X'X + alpha I."""
+    """For A = X'X + alpha I: A^-1 X'Y, a B with B B' = A^-1, and whether B is triangular."""
     if np.einsum("ij,ij->", X, X) < _ILL * alpha:
         A = X.T @ X
         A.flat[:: len(A) + 1] += alpha
@@ -158,7 +165,7 @@ def _solved(X: Floats, Y: Floats, alpha: float) -> tuple[Floats, Floats, bool]:
 
 
 def _decomposed(X: Floats, Y: Floats) -> tuple[Floats, Floats, Floats]:
-    """X = U diag(s) V': all d of s, V, and U'Y."""
+    """All d singular values s of X = U diag(s) V', the whole V, and U'Y padded with zeros."""
     n, d = X.shape
     if n == 0:
         return np.zeros(d), np.eye(d), np.zeros((d, Y.shape[1]))
@@ -177,20 +184,20 @@ def _decomposed(X: Floats, Y: Floats) -> tuple[Floats, Floats, Floats]:
 
 @dataclass(frozen=True, eq=False)
 class Penalised:
-    """Ridge regression, of numbers or of one column of -1 and +1 for each class."""
+    """Ridge regression of numbers, or of one column of -1 and +1 for each class."""
 
     alpha: float
     intercept: bool
     class_weight: Any = None
 
     def outputs(self, S: Sample, Z: Sample, asked: Asked) -> Iterator[Array | Scored]:
-        """Blocks of labels, decision values, numbers, or scores; see `Family`."""
+        """Blocks of labels, decision values, predictions, or scores; see `Family`."""
         if asked.kind == "number":
             return self._numbers(S, Z, asked)
         return self._classes(S, Z, asked)
 
     def _numbers(self, S: Sample, Z: Sample, asked: Asked) -> Iterator[Array | Scored]:
-        if len(S) == 0 and self.intercept:  # one row is its own mean
+        if len(S) == 0 and self.intercept:  # with an intercept, a model of one row predicts its y
             yield from _constants(Z, asked)
             return
         fit = _fitted(S.X, S.y[:, np.newaxis], None, self.alpha, self.intercept)
@@ -213,7 +220,8 @@ class Penalised:
             if self.class_weight != "balanced":
                 yield model.outputs(X, y)
                 continue
-            # z changes the weights of all rows, but only by its class.
+            # The balanced weights of S + z depend on z only through its class, so S is fitted once
+            # for each class.
             parts = [(c, np.flatnonzero(y == c)) for c in np.unique(y)]
             after = [counts + (np.arange(len(counts)) == c) for c, _ in parts]
             found = [
@@ -224,7 +232,7 @@ class Penalised:
             yield np.concatenate(found)[order]
 
     def _model(self, S: Sample, counts: Array, asked: Asked) -> _Classifier:
-        """The model of S; `counts` of the classes give them their balanced weights."""
+        """The model of S with the class weights for these class counts, which may include z."""
         assert asked.classes is not None
         weights = class_weights(self.class_weight, counts, asked.classes)
         each = None if (weights == 1.0).all() else weights[S.y]
@@ -241,7 +249,10 @@ class Penalised:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _Classifier:
-    """A model of S of one column for each class, or of one for two, asked about the test rows."""
+    """The model of S, applied to the test rows.
+
+    It has one column for each class, or a single column for two classes.
+    """
 
     fit: _Fit
     weights: Floats
@@ -252,11 +263,11 @@ class _Classifier:
 
     @property
     def base(self) -> Array:
-        """(1, n) or (1, n, c) what it says itself."""
+        """(1, n) or (1, n, c) the outputs of the model of S itself."""
         return self._said(self.f[np.newaxis])
 
     def outputs(self, X: Floats, y: Array) -> Array:
-        """What it says with each (x, y) added."""
+        """The outputs with each (x, y) added."""
         X = X - self.fit.centre
         rows = self.fit.whitened(X)
         targets = _signs(y, len(self.weights))
@@ -274,7 +285,7 @@ class _Classifier:
 
 
 def _signs(y: Array, n_classes: int) -> Floats:
-    """(n, c) +1 in the column of the class and -1 elsewhere; for two classes only the second."""
+    """(n, c) +1 in the column of the class, else -1; for two classes only the second column."""
     found = np.where(y[:, np.newaxis] == np.arange(n_classes), 1.0, -1.0)
     return found[:, 1:] if n_classes == 2 else found
 
@@ -283,12 +294,12 @@ def _signs(y: Array, n_classes: int) -> Floats:
 
 
 def _scored_by(asked: Asked, name: str) -> bool:
-    # By its function: a worker has another copy of the metric.
+    # Compare the functions, because a worker has its own copy of the metric.
     return asked.query.metric.score is METRICS[name].score
 
 
 def _constants(Z: Sample, asked: Asked) -> Iterator[Array]:
-    """Models that have seen z alone."""
+    """The predictions of models trained on z alone: its y for every test row."""
     step = max(1, _BLOCK // (8 * len(asked.X)))
     for start in range(0, len(Z), step):
         y = Z.y[start : start + step]
@@ -296,7 +307,10 @@ def _constants(Z: Sample, asked: Asked) -> Iterator[Array]:
 
 
 def _moved(fit: _Fit, moves: Floats, asked: Asked, *, alone: bool) -> Iterator[Array | Scored]:
-    """What the model says with each of the `moves` (r, d + 1) of its slopes and its level."""
+    """Predictions, or R2 scores, after each of the `moves` (r, d + 1) of slopes and level.
+
+    If `alone`, the model of S without a move comes first.
+    """
     if alone:
         moves = np.vstack([np.zeros(moves.shape[1]), moves])
     if _scored_by(asked, "r2"):
@@ -313,7 +327,7 @@ def _moved(fit: _Fit, moves: Floats, asked: Asked, *, alone: bool) -> Iterator[A
 
 @dataclass(frozen=True, eq=False)
 class _Test:
-    """The test rows about their mean, and X'X: the same for all draws."""
+    """The test rows minus their mean, the mean, and X'X: the same for all draws."""
 
     mean: Floats
     X: Floats
@@ -330,9 +344,10 @@ def _test(asked: Asked) -> _Test:
 
 
 def _squares(fit: _Fit, moves: Floats, asked: Asked) -> Floats:
-    """The sum of squared errors over the test set, for each move m of the model.
+    """(r,) the sum of squared errors over the test set after each move m of the model.
 
-    |T m + r|^2 = m'T'T m + 2 m'T'r + r'r for the errors r of the model itself: no predictions.
+    With T the test rows (x - centre, 1) and r the errors of the model of S, this is |T m + r|^2 =
+    m'T'T m + 2 m'T'r + r'r, which needs no predictions.
     """
     test = _test(asked)
     n, shift = len(test.X), test.mean - fit.centre
@@ -346,14 +361,15 @@ def _squares(fit: _Fit, moves: Floats, asked: Asked) -> Floats:
 
 
 _TOGETHER = 128
-"""Models whose clipped rows are looked for together: those that moved about as far."""
+"""The number of models whose clipped rows are found together, in order of step length."""
 
 
 def _clipped(fit: _Fit, steps: Floats, asked: Asked) -> Floats:
-    """neg_mse of the model and of those `steps` (r, p) away, in whitened coordinates.
+    """neg_mse of the model of S and of the models at `steps` (r, p) in whitened coordinates.
 
-    The sum of all squares, less the excess of those rows that count as fully wrong. By Cauchy
-    and Schwarz the error of row t moves by at most |t| |step|: the others are not looked at.
+    neg_mse limits the squared error of a row to 4 var(y). So this is the sum of all squared errors
+    minus the excess of the rows above the limit. By the Cauchy-Schwarz inequality the error of row
+    t changes by at most |t| |step|, so only rows that can exceed the limit are computed.
     """
     steps = np.vstack([np.zeros(steps.shape[1]), steps])
     sums = _squares(fit, fit.moves(steps), asked)
@@ -389,16 +405,16 @@ def _subtract_excess(sums: Floats, some: Array, gains: Floats, r: Floats, bound:
 
 @dataclass(frozen=True, eq=False)
 class Unpenalised:
-    """Least squares of minimum norm: LinearRegression.
+    """Least squares of minimum norm, as in LinearRegression.
 
-    Singular values below the share `cutoff` of the largest are dropped.
+    Singular values below `cutoff` times the largest are dropped.
     """
 
     estimator: Any
     cutoff: float
 
     def outputs(self, S: Sample, Z: Sample, asked: Asked) -> Iterator[Array | Scored]:
-        """Blocks of numbers, or scores; see `Family`."""
+        """Blocks of predictions, or scores; see `Family`."""
         intercept = bool(self.estimator.fit_intercept)
         if len(S) == 0 and intercept:
             yield from _constants(Z, asked)
@@ -417,7 +433,7 @@ class Unpenalised:
         yield from _moved(fit, moves, asked, alone=len(S) > 0)
 
     def _fitted(self, S: Sample, intercept: bool) -> tuple[_Fit, Floats, bool]:
-        """The model of S, its singular values, and whether its rank is beyond doubt."""
+        """The model of S, its nonzero singular values, and whether its rank is certain."""
         centre, level = np.zeros(S.X.shape[1]), np.zeros(1)
         if intercept:
             centre, level = S.X.mean(axis=0), S.y.mean(keepdims=True)
@@ -446,18 +462,19 @@ class Unpenalised:
         )
 
     def _floor(self) -> float:
-        """What share of the largest singular value is beyond doubt not dropped."""
+        """The share of the largest above which a singular value is certainly kept."""
         return max(self.cutoff, _LOST)
 
     def _moves(self, fit: _Fit, singular: Floats, n: int, Z: Sample) -> tuple[Floats, Array]:
-        """(r, d + 1) how each z moves slopes and level, and where that is beyond doubt."""
+        """(r, d + 1) the change of slopes and level by each z, and whether it is certain."""
         W = Z.X - fit.centre
         e = Z.y - fit.at(W)[:, 0]
         rows = W @ fit.B
         size = np.einsum("ij,ij->i", rows, rows)
         a = e / (1.0 + size + fit.inverse_weight)
         moves = np.column_stack([(a[:, np.newaxis] * rows) @ fit.B.T, a * fit.inverse_weight])
-        shrunk = n / (n + 1.0) if fit.inverse_weight else 1.0  # S + z has another centre
+        # Around the mean of S + z, z counts n / (n + 1).
+        shrunk = n / (n + 1.0) if fit.inverse_weight else 1.0
         largest = np.sqrt((singular**2).max(initial=0.0) + np.einsum("ij,ij->i", W, W))
         least = singular.min(initial=np.inf)
         sure = least > self._floor() * largest
@@ -465,10 +482,10 @@ class Unpenalised:
             return moves, sure
         V = fit.B * singular
         Q = W - (W @ V) @ V.T
-        Q -= (Q @ V) @ V.T  # what the first left by rounding
+        Q -= (Q @ V) @ V.T  # removes the rounding error of the first projection
         q = np.sqrt(np.einsum("ij,ij->i", Q, Q))
         inside = q <= _NOISE * least if len(singular) else q == 0.0
-        # S + z has no singular value below 1 / |M^-1| for a triangular M of its singular values.
+        # A triangular M has the singular values of S + z, so none of them is below 1 / |M^-1|.
         with np.errstate(divide="ignore"):
             bound = (singular**-2.0).sum() + (1.0 / shrunk + size) / q**2
         outside = bound**-0.5 > self._floor() * largest
@@ -478,7 +495,7 @@ class Unpenalised:
         return moves, (sure & inside) | outside
 
     def _solver(self, X: Floats, y: Floats, centre: Floats) -> tuple[Floats, Floats]:
-        """The slopes that scikit-learn finds, and the level at `centre`."""
+        """The slopes that scikit-learn finds, and the prediction at `centre`."""
         from sklearn.base import clone
 
         model = clone(self.estimator).fit(X, y)

@@ -1,6 +1,7 @@
-"""Logistic regression, without retraining.
+"""Logistic regression without retraining.
 
-`learner` is the door, `softmax` for more than two classes. `binary_solver`, `softmax_fit` and
-`softmax_solver` take all S + z to the optimum at once, with `passes` in common, and `long_double`
-does where double is not enough.
+`learner` chooses the solver and fits two classes; `softmax` fits more than two. `binary_solver` and
+`softmax_solver` move all S + z to their optima together, with the shared loop of `passes`.
+`softmax_fit` fits S itself for more than two classes. `long_double` fits single sets for which
+double precision is not enough.
 """

@@ -1,9 +1,9 @@
-"""All S + z at once to their optimum: conjugate gradients with an exact line search.
+"""Move all S + z with two classes to their optima, by conjugate gradients with a line search.
 
-See `learner` for the equation that is solved. A pass takes two matrix products, with S and with
-its transpose; the line search needs none. A z leaves when it is near enough: as long as
-|x_i'd| <= r for all rows of S, the Hessian of S + z is at least exp(-r), so that the optimum is
-within exp(r) |gradient|.
+`learner` has the equation that is solved. A pass multiplies by the rows of S and by their
+transpose; the line search needs no further product with S. A z is finished when it is close enough
+to its optimum: as long as |x_i'd| <= r for all rows of S, the Hessian of S + z is at least exp(-r)
+times the identity, so the optimum is within exp(r) |gradient|.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ __all__ = ["Quadratic", "first_steps", "polished"]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Quadratic:
-    """S in the coordinates where its Hessian at w is the identity."""
+    """S in the coordinates in which its Hessian at w is the identity."""
 
     X: Array
     p: Array
-    """The probability of class 1 of each row, by the model of S."""
+    """The probability of class 1 for each row, by the model of S."""
     D: Array
     """C p (1 - p): the weight of each row in the Hessian."""
     gradient: Array
-    """Of S at w: zero where w is its optimum."""
+    """The gradient of S at w: zero if w is its optimum."""
     growth: float = 1.0
-    """By how much the Hessian's range amplifies rounding errors in these coordinates."""
+    """How much the condition of the Hessian amplifies rounding errors in these coordinates."""
 
     @cached_property
     def single(self) -> Quadratic:
@@ -53,28 +53,28 @@ class Quadratic:
 
     @cached_property
     def rounding(self) -> float:
-        """The relative error of a step."""
+        """The rounding error of a gradient, relative to the length of the step."""
         epsilon = float(np.finfo(np.float64).eps)
         return max(32.0 * float(np.finfo(self.X.dtype).eps), epsilon * self.growth)
 
     @cached_property
     def wobble(self) -> float:
-        """The error of a gradient, for a remainder whose terms do not cancel."""
+        """The rounding error that the remainders add to a gradient if their terms do not cancel."""
         return 0.5 * float(np.finfo(self.X.dtype).eps) * math.sqrt(float(self.D.sum()))
 
     @cached_property
     def reach(self) -> float:
-        """The largest |x_i|."""
+        """The length of the longest row, max |x_i|."""
         return float(np.sqrt(np.einsum("ij,ij->i", self.X, self.X).max(initial=0.0)))
 
     @cached_property
     def constants(self) -> tuple[Any, ...]:
-        """For `expm1`."""
+        """The constants of `expm1`, in the precision of X."""
         return series(self.X.dtype)
 
 
 def first_steps(S: Quadratic, z: Floats, f: Floats, y: Array, C: Floats) -> Steps:
-    """Those that would be exact if S were quadratic."""
+    """The steps that would be exact if the loss of S were quadratic."""
     a = np.empty(len(z))
     h = np.einsum("ij,ij->i", z, z)
     _scalars(f - z @ S.gradient, h, y.astype(np.float64), C, a)
@@ -85,15 +85,15 @@ def first_steps(S: Quadratic, z: Floats, f: Floats, y: Array, C: Floats) -> Step
 def polished(
     S: Quadratic, z: Floats, f: Floats, y: Array, C: Floats, *, start: Steps, tolerance: Floats
 ) -> Steps:
-    """The steps to the optima of S + z, as near as `tolerance` or the rounding error allows.
+    """The steps to the optima of S + z, as close as `tolerance` or the rounding error allows.
 
-    The blur of those that are not found is infinite.
+    The blur of a step is infinite if its optimum was not found.
     """
     return solved(_Work.start(S, z, f, y, C, start.d, tolerance))
 
 
 class _Curve(NamedTuple):
-    """What a pass over the rows of S needs of it."""
+    """The parts of S that a pass over its rows needs."""
 
     p: Array
     D: Array
@@ -101,7 +101,7 @@ class _Curve(NamedTuple):
 
 
 class _Points(NamedTuple):
-    """The z themselves: see `_Work`."""
+    """The z; `_Work` describes the fields."""
 
     z: Array
     f: Floats
@@ -111,7 +111,7 @@ class _Points(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """Where they are: see `_Work`."""
+    """The current positions of the models; `_Work` describes the fields."""
 
     d: Array
     v: Floats
@@ -121,7 +121,7 @@ class _Place(NamedTuple):
 
 
 class _Way(NamedTuple):
-    """Where they go: see `_Work`."""
+    """The current search directions; `_Work` describes the fields."""
 
     P: Array
     direction: Array
@@ -129,10 +129,10 @@ class _Way(NamedTuple):
 
 
 class _Bounds(NamedTuple):
-    """How exact it can be, and has to be."""
+    """The required accuracy, and the accuracy that rounding allows."""
 
     limit: float
-    """Of |x_i'd|: see `too_far`."""
+    """The largest |x_i'd| allowed; see `too_far`."""
     reach: float
     tolerance: Floats
     rounding: float
@@ -141,12 +141,12 @@ class _Bounds(NamedTuple):
 
 @dataclass(eq=False, kw_only=True)
 class _Work:
-    """The z still at work: one row each in every array."""
+    """The z that are not finished: each array has one row for each z."""
 
     S: Quadratic
     z: Array
     f: Floats
-    """What the model of S says of z."""
+    """The decision value of z by the model of S."""
     y: Floats
     C: Floats
     h: Floats
@@ -156,24 +156,25 @@ class _Work:
     v: Floats
     """z'd"""
     U: Array
-    """x_i'd for all rows of S"""
+    """x_i'd for all rows of S."""
     R: Array
     """C_i r_i(x_i'd)"""
     largest: Floats
     """The largest |x_i'd|."""
     P: Array
-    """The preconditioned gradient of the pass before."""
+    """The preconditioned gradient of the previous pass."""
     direction: Array
     slopes: Floats
+    """(n, 4) the gradient'P of the previous pass, then the dot products of `_measure`."""
     far: Floats
-    """How far from w + d the optimum may be."""
+    """A bound on the distance from w + d to the optimum."""
     done: Array
 
     @classmethod
     def start(
         cls, S: Quadratic, z: Floats, f: Floats, y: Array, C: Floats, d: Floats, tolerance: Floats
     ) -> _Work:
-        """At w + d."""
+        """The work at the start, where the models are at w + d."""
         n, dtype = len(z), S.X.dtype
         step = d.astype(dtype)
         U = step @ S.X.T
@@ -189,7 +190,7 @@ class _Work:
 
     @property
     def Md(self) -> Array:
-        """Here lengths are those of the Hessian of S, which is the identity."""
+        """The steps themselves: the Hessian of S, which defines lengths, is the identity here."""
         return self.d
 
     def gradients(self) -> None:
@@ -228,13 +229,16 @@ def _sigmoid(f: float) -> float:
 
 @inlined
 def _miss(f: float, y: float) -> float:
-    """The probability of class 1 less y: without a difference, which would lose a small one."""
+    """P(class 1) - y without a subtraction, which would lose the digits of a small result."""
     return -_sigmoid(-f) if y > 0.5 else _sigmoid(f)
 
 
 @kernel
 def _scalars(f: Array, h: Array, y: Array, C: Array, a: Array) -> None:
-    """Solve a = C (s(f - a h) - y) by Newton's method within a bracket: one side falls in a."""
+    """Solve a = C (s(f - a h) - y) for a, by Newton's method within a bracket.
+
+    The right side decreases in a, so there is exactly one solution.
+    """
     for i in range(len(f)):
         low, high = (-C[i], 0.0) if y[i] > 0.5 else (0.0, C[i])
         root = 0.5 * (low + high)
@@ -258,7 +262,10 @@ def _scalars(f: Array, h: Array, y: Array, C: Array, a: Array) -> None:
 
 @kernel
 def _remainders(U: Array, p: Array, D: Array, c: Any, R: Array, largest: Array) -> None:
-    """R = D (e / (1 + p e) - u) with e = exp(u) - 1: the sigmoid less its quadratic part."""
+    """Fill in R = D (e / (1 + p e) - u) with e = exp(u) - 1, and the largest |u| of each z.
+
+    R is C times the change of the sigmoid minus its linear part.
+    """
     for i in range(U.shape[0]):
         for j in range(U.shape[1]):
             u = U[i, j]
@@ -271,9 +278,10 @@ def _remainders(U: Array, p: Array, D: Array, c: Any, R: Array, largest: Array) 
 def _directions(
     G: Array, base: Array, points: _Points, place: _Place, way: _Way, bounds: _Bounds
 ) -> None:
-    """Finish the gradients; who is near enough is done, the others get a conjugate direction.
+    """Complete the gradients; finish the z that are close enough, and turn the other directions.
 
-    Polak and Ribiere's, with the inverse of I + C s' zz' as the preconditioner.
+    The directions are Polak-Ribiere conjugate gradients. The preconditioner is the inverse of I + C
+    s' zz', where s' is the derivative of the sigmoid at z.
     """
     (z, f, y, C, h), (d, v, largest, far, done), (P, direction, slopes) = points, place, way
     limit, reach, tolerance, rounding, wobble = bounds
@@ -294,13 +302,14 @@ def _directions(
             gz += g * z[i, j]
             dd += d[i, j] * d[i, j]
             old += g * P[i, j]
-        # In a remainder of u, terms up to exp(2 u) cancel.
+        # A remainder is a difference of terms up to exp(2 u), whose rounding errors do not cancel.
         cancelled = largest[i] * math.exp(2.0 * largest[i])
         size, floor = math.sqrt(gg), rounding * math.sqrt(dd) + wobble * cancelled
         share = curve * gz / (1.0 + curve * h[i])
         bound = math.exp(min(largest[i] + 0.1, 60.0))
         sound = (size + floor) * bound * reach <= 0.1
-        # A last step of Newton's method, with the Hessian within 1 / bound and bound of ours.
+        # The last Newton step takes I for the Hessian of S, which is between 1 / bound and bound
+        # times I.
         far[i] = (size * min(bound - 1.0, 1.0) + floor) * bound
         if (sound and far[i] <= tolerance[i]) or size <= floor:
             done[i] = True
@@ -324,7 +333,7 @@ def _directions(
 
 @inlined
 def _measure(slopes: Array, direction: Array, d: Array, base: Array, z: Array) -> None:
-    """The products of a direction that its line search needs."""
+    """Store the dot products of a direction that its line search needs."""
     along_self, along_d, along_z, along_base = 0.0, 0.0, 0.0, 0.0
     for j in range(len(d)):
         along_self += direction[j] * direction[j]
@@ -340,12 +349,15 @@ def _measure(slopes: Array, direction: Array, d: Array, base: Array, z: Array) -
 def _search(
     U: Array, U_along: Array, R: Array, curve: _Curve, points: _Points, place: _Place, way: _Way
 ) -> None:
-    """Go along each direction to where the slope is a tenth of what it was: mostly one step."""
+    """Go along each direction until the slope is at most a tenth of its start value.
+
+    One Newton step is usually enough.
+    """
     (p, D, c), (_, f, y, C, _), (d, v, largest, _, done) = curve, points, place
     direction, slopes = way.direction, way.slopes
     k = U.shape[1]
     one = c[10]
-    typed = np.empty(1, U.dtype)  # t in the precision of S, so that nothing is promoted
+    typed = np.empty(1, U.dtype)  # t in the precision of S, so that numba does not promote the sums
     for i in range(len(f)):
         if done[i]:
             continue

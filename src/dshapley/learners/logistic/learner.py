@@ -1,16 +1,15 @@
-"""Logistic regression with two classes: S is fitted once, and every S + z by a few products.
+"""Logistic regression with two classes: fit S once, and find all S + z by a few matrix products.
 
-In the coordinates where the Hessian H of S at its optimum w is the identity (H = LL', a row x
-becomes L^-1 x), the optimum of S + z is w + d with
+Let w be the optimum of S and H = LL' the Hessian there, and transform each row x to L^-1 x, so that
+the Hessian becomes the identity. The optimum of S + z is then w + d with
 
     d + sum over S of C_i r_i(x_i'd) x_i + C_z (s(f_z + z'd) - y_z) z = 0,
 
-where s is the sigmoid, f = x'w, and r_i(u) = s(f_i + u) - s(f_i) - s'(f_i) u is what S has beyond
-its quadratic part. Without r this is one scalar equation for each z; from its solution all z
-together go to the optimum by conjugate gradients (see `polish`).
-
-Where labels are asked for, single precision and a rough optimum do for all z but those with a
-test row so near to the boundary that the label is not sure; they are solved on in double.
+where s is the sigmoid, f = x'w, and r_i(u) = s(f_i + u) - s(f_i) - s'(f_i) u is the part of the
+gradient of S that is not linear. Without r this is one scalar equation for each z. From its
+solution, conjugate gradients take all z together to the optimum (`binary_solver.polished`). If only
+labels are needed, a rough optimum in single precision is enough for most z; only those with a test
+row too close to the boundary are solved further, in double precision.
 """
 
 from __future__ import annotations
@@ -45,7 +44,8 @@ __all__ = ["family"]
 
 _NEWTON_STEPS = 200
 _FAIR = 1e-5
-"""A Newton decrement that may be all that rounding leaves: `_base` then decides if that is near."""
+"""If the Newton decrement is below this and stops falling, only rounding error may be left; `_base`
+then checks whether the optimum is accurate enough."""
 
 _EPSILON = float(np.finfo(np.float64).eps)
 
@@ -54,19 +54,20 @@ def family(estimator: Any) -> Family:
     """The family of a LogisticRegression with an L2 penalty."""
     asked = estimator.get_params()
     if asked["solver"] == "liblinear":
-        raise UnsupportedError("solver='liblinear' has an optimum of its own")
+        raise UnsupportedError("solver='liblinear' has a different optimum from the other solvers")
     if asked["penalty"] not in ("l2", "deprecated") or asked["l1_ratio"]:
         raise UnsupportedError("only the L2 penalty has a fast path")
     if not np.isfinite(asked["C"]):
         raise UnsupportedError("without a penalty small sets have no optimum")
-    if asked.get("multi_class", "auto") not in ("auto", "deprecated"):  # before scikit-learn 1.8
+    # removed in scikit-learn 1.8
+    if asked.get("multi_class", "auto") not in ("auto", "deprecated"):
         raise UnsupportedError("multi_class has no fast path")
     check_class_weight(asked["class_weight"])
     return Logistic(asked["C"], asked["fit_intercept"], asked["class_weight"])
 
 
 def _block_size(k: int, asked: Asked) -> int:
-    """How many z are solved together: so many that their products with S stay in the cache."""
+    """How many z are solved together: so many that their products with S fit in the CPU cache."""
     columns = asked.n_classes if asked.n_classes > 2 else 1
     size = int(np.clip((1 << 19) // max(k * columns, 1), 128, 1024))
     if asked.kind == "label":
@@ -76,21 +77,24 @@ def _block_size(k: int, asked: Asked) -> int:
 
 @dataclass(frozen=True)
 class Logistic:
-    """C, fit_intercept and class_weight as in scikit-learn; how it is solved does not matter."""
+    """Logistic regression with C, fit_intercept and class_weight as in scikit-learn.
+
+    The solver does not matter, because the optimum is unique.
+    """
 
     C: float
     fit_intercept: bool
     class_weight: Any
 
     def outputs(self, S: Sample, Z: Sample, asked: Asked) -> Iterator[Array]:
-        """Blocks of rows: trained on S, if it has every class, then on S + z for each z."""
+        """Blocks of outputs: of S, if it has every class, then of S + z for each z."""
         assert asked.classes is not None
         labels, c = asked.classes, asked.n_classes
         counts = np.bincount(S.y, minlength=c)
 
         @cache
         def base(z_class: int | None) -> _Base | Softmax | Precise:
-            """S as it stands in S + z for a z of this class."""
+            """S with the class weights that S + z has, for a z of this class (None: those of S)."""
             with_z = counts + (np.arange(c) == z_class)
             weights = self.C * class_weights(self.class_weight, with_z, labels)
             setting = Setting(S.X, S.y, weights, asked.X, self.fit_intercept, asked.kind)
@@ -120,28 +124,29 @@ class Logistic:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _Base:
-    """The model of S, and the test rows as it sees them."""
+    """The model of S, and the test rows in its coordinates."""
 
     S: tuple[Floats, Array]
-    """Its rows and classes."""
+    """The rows and classes of S."""
     centre: Floats | None
-    """What is taken from all rows, where an intercept makes up for it."""
+    """The mean that is subtracted from all rows; None without an intercept."""
     w: Floats
     root: Floats
-    """L^-1 of the Hessian LL' at w."""
+    """L^-1, for the Hessian LL' at w."""
     quadratic: Quadratic
     weights: Floats
-    """C of a row of each class."""
+    """C times the class weight, for each class."""
     X: Floats
     """The test rows."""
     T: Floats
-    """The same, centred and with a column for the intercept."""
+    """The test rows, centred and with a column of ones if there is an intercept."""
     kind: str
     reach: float
-    """How far a test row's decision value can move for a step of length 1."""
+    """A bound on the change of a decision value, at a test row or a row of S, by a step of length
+    1."""
 
     def alone(self) -> Array:
-        """One row: the outputs of S itself."""
+        """One row: the outputs of the model of S."""
         return self._outputs(self._decisions[np.newaxis])
 
     def adding(self, rows: Floats, y: Array) -> Array:
@@ -168,7 +173,7 @@ class _Base:
         return self._with_lost(labels, lost, raw, y)
 
     def _with_lost(self, outputs: Array, lost: Array, rows: Floats, y: Array) -> Array:
-        """Outputs with those of some z found by fitting S + z from scratch."""
+        """The outputs, with those of the z in `lost` replaced by fits of S + z from scratch."""
         X, classes = self.S
         for i in lost:
             setting = (
@@ -199,9 +204,10 @@ class _Base:
 
 
 def _base(X: Floats, y: Array, weights: Floats, T: Floats, fit_intercept: bool, kind: str) -> _Base:
-    """The fit on S, or for S of one class the best constant with one row of the other added.
+    """The fit on S.
 
-    An UncertainError where rounding may have moved its decision values by more than `SURE`.
+    For S of one class it is the best constant after one row of the other class is added. Raises an
+    UncertainError if rounding may have moved its decision values by more than `SURE`.
     """
     S, test = (X, y), T
     centre = X.mean(axis=0) if fit_intercept else None
@@ -214,7 +220,7 @@ def _base(X: Floats, y: Array, weights: Floats, T: Floats, fit_intercept: bool, 
         odds = weights * np.maximum(counts, 1)
         start[-1] = np.log(odds[1] / odds[0])
     C = weights[y]
-    # S of one class alone has no optimum: its intercept has no penalty.
+    # S of one class has no optimum, because the intercept is not penalised.
     whole = bool(counts.all())
     w = _optimum(X, y, C, penalty, start) if whole else start
     f = X @ w
@@ -228,7 +234,8 @@ def _base(X: Floats, y: Array, weights: Floats, T: Floats, fit_intercept: bool, 
     quadratic = Quadratic(X=_whitened(X, root), p=p, D=D, gradient=gradient, growth=growth)
     reach = float(np.maximum(widest, extremes) @ np.sqrt(np.einsum("ij,ij->j", root, root)))
     away = np.sqrt(gradient @ gradient) if whole else 0.0
-    # Rounding errors of the gradient in the norm of H^-1: of f, of the penalty, and of the sum.
+    # The rounding error of the gradient in the norm of H^-1 has three parts: from f, from the
+    # penalty and from the sum over the rows.
     noise = _EPSILON * (
         np.sqrt(D.sum()) * (widest @ np.abs(w))
         + np.sqrt(penalty @ w**2)
@@ -250,9 +257,10 @@ def _base(X: Floats, y: Array, weights: Floats, T: Floats, fit_intercept: bool, 
 
 
 def _framed(X: Floats, centre: Floats | None) -> tuple[Floats, Floats]:
-    """The rows as they are, or centred and with a column of ones; and the largest in each column.
+    """The rows and the largest absolute value of each column.
 
-    Centred, columns far from zero lose no digits.
+    With a centre, it is subtracted and a column of ones is added. Centring keeps the digits of
+    columns far from zero.
     """
     intercept = centre is not None
     shift = np.zeros(X.shape[1]) if centre is None else centre
@@ -274,7 +282,7 @@ def _frame(X: Array, shift: Array, rows: Array, widest: Array) -> None:
 
 
 def _misses(f: Floats, y: Array) -> Floats:
-    """The probability of class 1 less y: without a difference, which would lose a small one."""
+    """P(class 1) - y without a subtraction, which would lose the digits of a small result."""
     sign = np.where(y == 1, -1.0, 1.0)
     return sign * expit(sign * f)
 
@@ -293,16 +301,17 @@ def _inverse_root(H: Floats) -> Floats:
 
 
 def _whitened(X: Floats, root: Floats) -> Floats:
-    """X root', at half the price: root is a triangle."""
-    # BLAS counts columns first: X.T and root.T as it sees them are X and root in memory.
+    """X root', in half the time of a full product, because root is triangular."""
+    # BLAS stores matrices by columns, so the transposes X.T and root.T need no copy.
     return linalg.blas.dtrmm(1.0, root.T, X.T, side=0, lower=0, trans_a=1).T
 
 
 def _optimum(
     X: Floats, y: Array, C: Floats, penalty: Floats, w: Floats, *, tolerance: float = 1e-11
 ) -> Floats:
-    """The optimum of S, by Newton's method; a Hessian serves as long as it serves well."""
-    if len(X) > 8 * X.shape[1] and len(np.unique(y[::4])) == 2:  # a quarter brings one near
+    """The optimum of S by Newton's method, which reuses a Hessian while convergence is fast."""
+    # a quarter of the rows gives a good start
+    if len(X) > 8 * X.shape[1] and len(np.unique(y[::4])) == 2:
         w = _optimum(X[::4], y[::4], 4.0 * C[::4], penalty, w, tolerance=0.1)
     sign = np.where(y == 1, -1.0, 1.0)
 

@@ -1,12 +1,12 @@
 """Logistic regression where double precision is not enough: one set at a time, in long double.
 
 With a weak penalty, or columns of very different sizes, the gradient near the optimum is a small
-difference of large numbers, and the Hessian has a range that a Cholesky factor in double precision
-loses. Here the model and its gradient are long double, each residual is computed without a
-difference from 1, and a step comes from a QR factor of the root of the Hessian, whose range is the
-square root of the Hessian's. The step need not be exact: the gradient decides where it ends.
-
-Where long double is no longer than double, more sets end in a `FitError`; none ends unnoticed.
+difference of large numbers, and the Hessian is too ill-conditioned for a Cholesky factor in double
+precision. So the model and its gradient are kept in long double, and residuals are computed without
+a subtraction from 1. A step comes from the QR factor of a root of the Hessian if the Hessian is
+ill-conditioned, since the root has only the square root of its condition number. The step need not
+be exact, because the gradient decides when to stop. Where long double is no longer than double,
+more sets end in an `UncertainError`, but no set gets an inaccurate result.
 """
 
 from __future__ import annotations
@@ -26,41 +26,47 @@ from dshapley.learners.flips import as_labels
 __all__ = ["SURE", "SURE_STEP", "Precise", "Setting", "check_sure", "outputs_of"]
 
 SURE = 1e-8
-"""How far the decision values of a test row may be from those of the optimum, relative to them
-where they are large. The bounds are loose: mostly the error is less than a thousandth of them."""
+"""The accepted error of a test row's decision values, relative where one class leads by more than
+1. The bounds on the error are loose: it is usually less than a thousandth of this."""
 
 SURE_STEP = 1e-7
-"""The same for a step from S to S + z, whose bound is looser still: it takes every row of S to move
-as far as the one that moves furthest."""
+"""The accepted error after a step from S to S + z. The bound on that error is looser still, because
+it takes every row of S to move as far as the one that moves most."""
 
 _NEAR = 1e-11
-"""The same, where no further step is taken."""
+"""Newton's method stops when its step changes no decision value by more than this."""
 
 _CLOSE = 0.01
-"""A last step that moves the decision values of S by less is in the quadratic range."""
+"""A step that changes the decision values of S by less than this is in the quadratic range."""
 
 _STEPS, _STEPS_FROM_NEAR = 300, 40
 _LONG = np.longdouble
 _EPSILON = float(np.finfo(_LONG).eps)
 
 _SQUARED = 1e7
-"""Beyond this condition the Hessian is not formed: its root is factored instead."""
+"""Beyond this condition number of the Hessian, its root is factored instead, by QR."""
+
+_SINGULAR = (
+    "logistic regression: the Hessian is singular within rounding errors; scale the columns to "
+    "similar sizes, or give a smaller C"
+)
 
 _WIDE = 256
-"""More unknowns than this are reduced to the rows' own space where there are fewer rows."""
+"""With more unknowns than this and fewer rows than columns, rows are reduced to their own span."""
 
 
 def check_sure(away: float, reach: float, k: int) -> None:
-    """An UncertainError if a fit in double precision is too far from its optimum.
+    """Raise an UncertainError if a fit in double precision may be too far from its optimum.
 
-    At most `away`, in the norm of the Hessian; a decision value moves by `reach` for each 1 of it.
+    `away` bounds the distance, in the norm of the Hessian, and `reach` the change of a decision
+    value by a step of length 1. k is the number of rows, for the message.
     """
     if not away * reach <= SURE:
-        raise UncertainError(f"logistic regression on {k} rows: rounding hides the optimum")
+        raise UncertainError(f"logistic regression on {k} rows: rounding errors hide the optimum")
 
 
 def outputs_of(decisions: Floats, kind: str) -> Array:
-    """What is asked, from decision values (r, n) of two classes or (r, n, c) of more."""
+    """The outputs asked for, from decision values (r, n) of two classes or (r, n, c) of more."""
     if decisions.ndim == 2:
         if kind == "label":
             return as_labels(decisions > 0.0, 2)
@@ -72,12 +78,12 @@ def outputs_of(decisions: Floats, kind: str) -> Array:
 
 
 class Setting(NamedTuple):
-    """A fit on S, for some test rows."""
+    """The rows S of a fit, the parameters, and the test rows."""
 
     X: Floats
     y: Array
     weights: Floats
-    """C of a row of each class."""
+    """C times the class weight, for each class."""
     T: Floats
     """The test rows."""
     fit_intercept: bool
@@ -86,18 +92,18 @@ class Setting(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Precise:
-    """S, and the test rows: every model is fitted on its own."""
+    """S and the test rows; each model is fitted separately, in long double."""
 
     X: Floats
     y: Array
     weights: Floats
-    """C of a row of each class."""
+    """C times the class weight, for each class."""
     T: Floats
     fit_intercept: bool
     kind: str
 
     def alone(self) -> Array:
-        """One row: the outputs of S itself."""
+        """One row: the outputs of the model of S."""
         return self._outputs(_fit(self, self.X, self.y, None))
 
     def adding(self, rows: Floats, y: Array) -> Array:
@@ -120,7 +126,7 @@ class Precise:
 
 @dataclass(frozen=True, eq=False)
 class _Model:
-    """Decision values are W (x - centre) + b: (c, d) and (c,)."""
+    """A model with the decision values W (x - centre) + b, for W (c, d) and b (c,)."""
 
     centre: Floats
     W: Floats
@@ -128,7 +134,7 @@ class _Model:
 
 
 def _fit(asked: Precise, X: Floats, y: Array, near: _Model | None) -> _Model:
-    """The model of X, y; `near` is one to start from, unless that is too far off."""
+    """The model of X, y. It starts from `near`; if that fails, from scratch."""
     if near is not None:
         try:
             return _fit_from(asked, X, y, near)
@@ -149,7 +155,8 @@ def _fit_from(asked: Precise, X: Floats, y: Array, near: _Model | None) -> _Mode
     size[size == 0.0] = 1.0
     test = asked.T - centre
     test = (test if turn is None else test @ turn) / size
-    # With two classes scikit-learn penalises their difference: twice what two rows of W cost.
+    # With two classes scikit-learn penalises only their difference, which is twice the penalty of
+    # the two rows of W.
     penalty = (2.0 if c == 2 else 1.0) / size.astype(_LONG) ** 2
     start = np.zeros((c, len(size) + intercept))
     if intercept:
@@ -175,13 +182,16 @@ def _fit_from(asked: Precise, X: Floats, y: Array, near: _Model | None) -> _Mode
 
 
 def _contrasts(c: int) -> Array:
-    """(c, c - 1) orthonormal columns of sum 0: at the optimum the rows of W sum to 0."""
+    """(c, c - 1) orthonormal columns with sum 0, because the rows of W sum to 0 at the optimum."""
     return np.asarray(linalg.helmert(c).T, dtype=_LONG)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _Problem:
-    """The loss of V (c - 1, p), where W = contrasts @ V; all but y is long double."""
+    """The loss of V (c - 1, p), where W = contrasts @ V.
+
+    All arrays except y are long double.
+    """
 
     X: Array
     y: Array
@@ -190,11 +200,11 @@ class _Problem:
     contrasts: Array
 
     def decisions(self, V: Array) -> Array:
-        """(k, c - 1), in the contrasts."""
+        """(k, c - 1) the decision values in the coordinates of the contrasts."""
         return self.X @ V.T
 
     def probabilities(self, F: Array) -> tuple[Array, Array]:
-        """(k, c) of the classes, and what each lacks to the label: to full relative precision."""
+        """(k, c) P, and P minus 1 at the label, both to full relative precision."""
         full = F @ self.contrasts.T
         P = np.exp(full - full.max(axis=1, keepdims=True))
         P /= P.sum(axis=1, keepdims=True)
@@ -205,21 +215,21 @@ class _Problem:
         return P, misses
 
     def pulls(self, misses: Array) -> Array:
-        """(k, c - 1) how the loss depends on the decision values."""
+        """(k, c - 1) the derivative of the loss with respect to the decision values."""
         return self.C[:, np.newaxis] * (misses @ self.contrasts)
 
     def slope(self, V: Array, F: Array, step: Array, F_step: Array, t: Any) -> float:
-        """Of the loss at V - t step, in the direction in which t grows."""
+        """The derivative with respect to t of the loss at V - t step."""
         _, misses = self.probabilities(F - t * F_step)
         slope = (self.pulls(misses) * F_step).sum()
         slope += (self.penalty * (V - t * step) * step).sum()
         return -float(slope)
 
     def root(self, P: Array) -> Floats:
-        """A matrix M with M'M the Hessian; the unknowns are the rows of V in turn."""
+        """A matrix M for which M'M is the Hessian; the unknowns are those of V, row by row."""
         k, p = self.X.shape
         q = self.contrasts.shape[1]
-        rest = P @ (1.0 - np.eye(P.shape[1], dtype=_LONG))  # 1 - P, without a difference
+        rest = P @ (1.0 - np.eye(P.shape[1], dtype=_LONG))  # 1 - P without a subtraction
         X = self.X.astype(np.float64)
         blocks = []
         for a in range(P.shape[1]):
@@ -234,24 +244,24 @@ class _Problem:
 
 @dataclass(frozen=True, eq=False)
 class _Factor:
-    """The Hessian as scale R'R scale, R a triangle and scale diagonal."""
+    """The Hessian as scale R'R scale, with R upper triangular and scale diagonal."""
 
     R: Floats
     scale: Floats
 
     @classmethod
     def of(cls, M: Floats) -> _Factor:
-        """Of M'M: formed if that is safe, else from a QR factor of M."""
+        """The factor of M'M: by Cholesky if its condition number allows, else by QR of M."""
         scale = np.sqrt(np.einsum("ij,ij->j", M, M))
         if not scale.all():
-            raise UncertainError("the Hessian is singular")
+            raise UncertainError(_SINGULAR)
         M = M / scale
         R, info = linalg.lapack.dpotrf(M.T @ M, lower=0, clean=1)
         if info or np.diag(R).min() ** 2 * _SQUARED < 1.0:
             (R,) = linalg.qr(M, mode="r", check_finite=False)
             R = R[: len(scale)]
         if not np.diag(R).all():
-            raise UncertainError("the Hessian is singular")
+            raise UncertainError(_SINGULAR)
         return cls(R, scale)
 
     def solve(self, g: Array) -> Array:
@@ -261,26 +271,29 @@ class _Factor:
         return np.asarray(step.reshape(g.shape), dtype=_LONG)
 
     def reach(self, extremes: Floats) -> float:
-        """How far a decision value can move for a step of length 1 in the norm of the Hessian.
+        """A bound on the change of a decision value by a step of length 1.
 
-        `extremes` are the largest test row in each coordinate.
+        Lengths are those in the norm of the Hessian.
+
+        `extremes` has the largest absolute value of each coordinate in the test rows.
         """
         inverse, _ = linalg.lapack.dtrtri(self.R)
         squares = ((inverse / self.scale[:, np.newaxis]) ** 2).sum(axis=1)
-        # Two classes move apart by less than twice what the contrasts move.
+        # The gap between two classes changes by less than twice the change of the contrasts.
         return 2.0 * float(extremes @ np.sqrt(squares.reshape(-1, len(extremes)).sum(axis=0)))
 
     def lengths(self, rows: Floats) -> Floats:
-        """The same for each of some rows."""
+        """The same bound for each of the rows."""
         inverse, _ = linalg.lapack.dtrtri(self.R)
         blocks = np.split(inverse / self.scale[:, np.newaxis], len(self.scale) // rows.shape[1])
         return 2.0 * np.sqrt(sum(((rows @ block) ** 2).sum(axis=1) for block in blocks))
 
 
 def _is_sure(problem: _Problem, V: Array, factor: _Factor, test: Floats, away: float) -> bool:
-    """Whether each test row's decision values are near enough, V being so far from the optimum.
+    """Whether the decision values of each test row are accurate enough.
 
-    A lead of one class over all others need not be known any better than its own size asks for.
+    V is at most `away` from the optimum. If one class leads all others by more than 1, an error
+    relative to the lead is accepted.
     """
     decisions = test @ (problem.contrasts @ V).T.astype(np.float64)
     two = np.partition(decisions, -2, axis=1)[:, -2:]
@@ -289,7 +302,10 @@ def _is_sure(problem: _Problem, V: Array, factor: _Factor, test: Floats, away: f
 
 
 def _optimum(problem: _Problem, V: Array, test: Floats, most: int) -> Array:
-    """By at most so many steps of Newton's method; `_is_sure` of the test rows."""
+    """The optimum, by at most `most` Newton steps from V.
+
+    Raises an UncertainError if the test rows would not be accurate enough (see `_is_sure`).
+    """
     extremes = np.abs(test).max(axis=0, initial=0.0)
     F = problem.decisions(V)
     before = np.inf
@@ -303,8 +319,9 @@ def _optimum(problem: _Problem, V: Array, test: Floats, most: int) -> Array:
         if not np.isfinite(F_step).all():
             break
         decrement = float(np.sqrt(max((g * step).sum(), 0.0)))
-        # Only here the Hessian hardly changes on the way, and the decrement measures the distance.
-        # Its size alone says nothing: with wide columns the whole loss is tiny.
+        # Only after a step that changes little is the Hessian nearly constant, so that the
+        # decrement measures the distance. A small decrement proves nothing by itself: with large
+        # columns the whole loss is tiny.
         if np.abs(F_step).max() < _CLOSE:
             reach = factor.reach(extremes)
             if decrement * reach < _NEAR or decrement > 0.5 * before:
@@ -316,15 +333,15 @@ def _optimum(problem: _Problem, V: Array, test: Floats, most: int) -> Array:
         t = _along(problem, V, F, step, F_step, -float((g * step).sum()))
         V, F = V - t * step, F - t * F_step
     raise UncertainError(
-        f"logistic regression on {len(problem.X)} rows: its optimum cannot be found to "
-        f"{SURE:g} even in long double; give a smaller C, or columns of similar sizes"
+        f"logistic regression on {len(problem.X)} rows: the optimum cannot be found to {SURE:g}, "
+        "even in long double; scale the columns to similar sizes, or give a smaller C"
     )
 
 
 def _along(
     problem: _Problem, V: Array, F: Array, step: Array, F_step: Array, first: float
 ) -> float:
-    """How many steps to go: to where the slope is half of what it was, or less."""
+    """How far to go along the step: until the slope is at most half of its start value."""
     low, high, t = 0.0, np.inf, 1.0
     for _ in range(60):
         slope = problem.slope(V, F, step, F_step, _LONG(t))
@@ -339,13 +356,14 @@ def _along(
 
 
 def _noise(problem: _Problem, V: Array, P: Array, misses: Array, factor: _Factor) -> float:
-    """What rounding may change of the gradient, in the norm of the inverse Hessian."""
+    """A bound on the rounding error of the gradient, in the norm of the inverse Hessian."""
     own = P[np.arange(len(P)), problem.y]
     missed = problem.C * np.abs(misses).sum(axis=1) / 2.0
     sizes = (np.abs(problem.X) @ np.abs(V).T).max(axis=1)
     inner = np.sqrt((missed * sizes**2).sum())
     outer = np.sqrt((problem.penalty * V**2).sum())
-    # The pull of a row is no longer than its curvature lets it be, nor than the row itself.
+    # Two bounds limit the gradient of one row: the length of the row, and the curvature of its
+    # loss.
     spread = factor.reach(np.abs(problem.X).max(axis=0).astype(np.float64))
     pulls = np.minimum(missed * spread, np.sqrt(missed / np.maximum(own, 1e-300)))
     return 4.0 * _EPSILON * float(inner + outer + pulls.sum())

@@ -1,7 +1,7 @@
-"""What solving all S + z at once has in common for two classes and for more.
+"""The parts of the solvers that two classes and more classes share.
 
-Passes of conjugate gradients over the z that are still at work; steps as exact as labels need
-them; and an exponential that the compiler can vectorise.
+`solved` runs conjugate gradients until all z are finished, `sure_labels` solves each z only as
+exactly as its labels need, and `expm1` is an exponential that the compiler can vectorise.
 """
 
 from __future__ import annotations
@@ -29,42 +29,43 @@ __all__ = [
 ]
 
 EXACT = 1e-11
-"""How near to the optimum counts as exact, in the norm of the Hessian of S."""
+"""The distance from the optimum that counts as exact, in the norm of the Hessian of S."""
 
 _PASSES = 60
-"""What is not near enough by then is solved in another way: in double precision, or alone."""
+"""A z that is not finished after this many passes is solved in double precision or from scratch."""
 
 _ROUGH = 0.015
-"""If ten rows are within b of the boundary, about one model in seven has one within this much of b:
-it is not worth the passes to be sure of the last few at once."""
+"""The first tolerance, as a share of the distance b within which about ten rows can flip. About one
+model in seven then has a row too close to the boundary and is solved further, which takes less time
+than more passes for all models."""
 
 _CROWDED = 0.9
-"""Columns that are done are taken out when fewer than this share are still at work."""
+"""Finished z are removed from the arrays when less than this share of the z is unfinished."""
 
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """From the model of S to those of S + z."""
+    """The steps from the model of S to the models of S + z."""
 
     d: Floats
-    """(r, p), or (r, c, p) for more than two classes"""
+    """(r, p), or (r, c, p) for more than two classes."""
     Md: Floats
-    """The steps, times the matrix whose norm lengths are measured in."""
+    """The steps times M, the matrix of the norm in which lengths are measured."""
     blur: Floats
-    """(r,) how far from there the optimum may be, in that norm; infinite where it was not found."""
+    """(r,) a bound on the distance to the optimum, in that norm; infinite if it was not found."""
 
     @property
     def lengths(self) -> Floats:
-        """(r,) in that norm."""
+        """(r,) the lengths of the steps in the norm of M."""
         axes = tuple(range(1, self.d.ndim))
         return np.sqrt(np.maximum((self.d * self.Md).sum(axis=axes), 0.0))
 
     def take(self, which: Array) -> Steps:
-        """Some of them."""
+        """The steps of the models `which`."""
         return Steps(self.d[which], self.Md[which], self.blur[which])
 
     def put(self, which: Array, others: Steps) -> None:
-        """Others in some places."""
+        """Replace the steps of the models `which` by `others`."""
         for mine, other in zip(self._arrays, others._arrays, strict=True):
             mine[which] = other
 
@@ -74,11 +75,14 @@ class Steps:
 
 
 class Work(Protocol):
-    """A data class of the z still at work: first S, then arrays of one row for each z."""
+    """The unfinished z: a dataclass whose first field is S.
+
+    All other fields are arrays with one row for each z.
+    """
 
     d: Array
     far: Floats
-    """How far the optimum may be."""
+    """Bounds on the distance to the optimum."""
     done: Array
 
     @property
@@ -87,11 +91,11 @@ class Work(Protocol):
         ...
 
     def gradients(self) -> None:
-        """Gradients, who is done, and directions to go for the others."""
+        """Compute the gradients, mark finished z, and set the search directions of the others."""
         ...
 
     def advance(self) -> None:
-        """To the minimum along each direction."""
+        """Go to the minimum along each direction."""
         ...
 
 
@@ -99,7 +103,7 @@ W = TypeVar("W", bound=Work)
 
 
 def solved(work: Work) -> Steps:
-    """The steps that the work comes to; with an infinite blur where it comes to nothing."""
+    """The steps after all passes; the blur of a step is infinite if its optimum was not found."""
     steps = Steps(np.empty(work.d.shape), np.empty(work.d.shape), np.empty(len(work.d)))
     which = np.arange(len(work.d))
     for turn in range(_PASSES + 1):
@@ -119,7 +123,7 @@ def solved(work: Work) -> Steps:
 
 
 def _only(work: W, left: Array) -> W:
-    """The work that is left."""
+    """The work reduced to the z in `left`."""
     per_z = fields(work)[1:]  # type: ignore[arg-type]
     arrays = {field.name: getattr(work, field.name)[left] for field in per_z}
     return replace(work, **arrays)  # type: ignore[type-var]
@@ -132,13 +136,14 @@ def sure_labels(
     reach: Floats,
     sure: float,
 ) -> tuple[Array, Array]:
-    """The labels of all z, solved no more exactly than it takes to be sure of them.
+    """The labels of all z, each solved only as exactly as its labels need.
 
-    First in single precision to where about one in seven is not sure, then those to a fraction of
-    the gap to their nearest flip, at last to the optimum in double, where nothing is left to be
-    unsure of. `solve(which, start, tolerance, single)` returns steps with their blur, `label` the
-    labels of steps and the gaps. Comes with which z are still unsure by a blur of more than
-    `sure`: a tie stays unsure by its rounding error, and that is left as it is.
+    The first solution is in single precision and leaves about one z in seven uncertain. Those are
+    solved to a fraction of the gap to their nearest flip, and at last to the optimum in double
+    precision. `solve(which, start, tolerance, single)` returns steps with their blur, and `label`
+    the labels and gaps of steps. The second result lists the z that are still uncertain with a blur
+    of more than `sure`. A z with a smaller blur is a tie to within rounding error, and is left as
+    it is.
     """
     which = np.arange(len(start.d))
     rough = max(_ROUGH * float(reach[min(10, len(reach) - 1)]), EXACT)
@@ -158,12 +163,16 @@ def sure_labels(
 
 
 def too_far(dtype: Any) -> float:
-    """A change of a decision value of S beyond which 1 + expm1 has too few digits left."""
+    """The change of a decision value of S beyond which 1 + expm1 has too few accurate digits."""
     return 8.0 if dtype == np.float32 else 20.0
 
 
 def series(dtype: Any) -> tuple[Any, ...]:
-    """Of exp(u / 64) - 1, then 1, 2, 1/64, 60, and a tiny number: typed, to promote nothing."""
+    """The constants of `expm1` and of the loops that call it, in one precision.
+
+    They are the ten coefficients of exp(u) - 1, then 1, 2, 1/64, 60 and a tiny number. Typed
+    constants keep numba from promoting single precision to double.
+    """
     terms = [1.0 / math.factorial(j) for j in range(1, 11)]
     return tuple(
         np.dtype(dtype).type(number) for number in (*terms, 1.0, 2.0, 1.0 / 64.0, 60.0, 1e-30)
@@ -172,7 +181,10 @@ def series(dtype: Any) -> tuple[Any, ...]:
 
 @inlined
 def expm1(u: Any, c: Any) -> Any:
-    """exp(u) - 1 for |u| up to 60, in operations that the compiler can vectorise."""
+    """exp(u) - 1 in operations that the compiler can vectorise; u is limited to -60..60.
+
+    It evaluates the series at u / 64 and doubles the argument six times.
+    """
     w = min(max(u, -c[13]), c[13]) * c[12]
     e = w * (c[0] + w * (c[1] + w * (c[2] + w * (c[3] + w * (c[4] + w * (c[5] + w * (
         c[6] + w * (c[7] + w * (c[8] + w * c[9])))))))))  # fmt: skip
@@ -183,7 +195,7 @@ def expm1(u: Any, c: Any) -> Any:
 
 @inlined
 def inside(low: float, high: float, t: float, following: float) -> float:
-    """Newton's next t if it is within its bracket, else one that is."""
+    """Newton's next t if it is inside the bracket, else a t that is."""
     if low < following < high:
         return following
     return 0.5 * (low + high) if high < np.inf else 2.0 * t
@@ -191,7 +203,7 @@ def inside(low: float, high: float, t: float, following: float) -> float:
 
 @inlined
 def largest_of(numbers: Array) -> Any:
-    """The largest of their absolute values, 0 if there are none."""
+    """The largest absolute value; 0 if there are no numbers."""
     top = 0.0
     for number in numbers:
         top = max(top, abs(number))

@@ -1,4 +1,8 @@
-"""Logistic regression with more than two classes: all S + z at once, as for two (`learner`)."""
+"""Logistic regression with more than two classes, for all S + z together.
+
+The method is that of two classes (see `learner`), with a preconditioner instead of coordinates in
+which the Hessian is the identity.
+"""
 
 from __future__ import annotations
 
@@ -27,29 +31,29 @@ __all__ = ["Softmax"]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Softmax:
-    """The model of S, and the test rows as it sees them."""
+    """The model of S, and the test rows in its coordinates."""
 
     S: tuple[Floats, Array]
-    """Its rows and classes."""
+    """The rows and classes of S."""
     space: Space
     W: Floats
     curve: Curve
     weights: Floats
-    """C of a row of each class."""
+    """C times the class weight, for each class."""
     X: Floats
     """The test rows."""
     kind: str
     T: Floats
-    """The test rows in the coordinates of the space."""
+    """The test rows in the coordinates of `space`."""
     reach: float
-    """At most how far a class can gain on another, in a test row, for a step of length 1."""
+    """A bound on how much a class gains on another, at a test row, by a step of length 1."""
 
     @classmethod
     def fitted(cls, setting: Setting, Z: Floats, missing: int | None) -> Softmax:
         """The model of S, prepared for the rows Z.
 
-        S that lacks a class has no optimum: the model is that of S and the mean of Z, which is
-        taken out again in the gradient.
+        S has no optimum if it lacks a class. Then W is the optimum after the mean of Z is added as
+        a row of the missing class, but the curve and its gradient are those of S alone.
         """
         X, y, weights, test, fit_intercept, kind = setting
         S, c, k = (X, y), len(weights), len(X)
@@ -77,14 +81,16 @@ class Softmax:
         leads = M.leads()
         spread = float(leads @ np.abs(scaled.X).max(axis=0))
         reach = max(spread, float(leads @ np.abs(T).max(axis=0, initial=0.0)))
-        # Without one class S has no optimum of its own, so the gradient does not measure an error.
+        # If S lacks a class, W is the optimum of other rows, so the gradient of S does not measure
+        # the error of W.
         away = 0.0 if missing is not None else np.sqrt((gradient * M(gradient[None])[0]).sum())
         away += noise(problem, W, P, misses, spread)
         W = W * space.scale
         if away * reach > SURE:
             reach = min(reach, 2.0 * float(M.lengths(T, (T @ W.T).argmax(axis=1)).max(initial=0.0)))
         check_sure(away, reach, k)
-        if len(space.V) > space.V.shape[1]:  # one more coordinate: what of z is orthogonal to S
+        # Add a coordinate for the part of z that is orthogonal to S.
+        if len(space.V) > space.V.shape[1]:
             M = replace(M, tail=np.column_stack([M.tail, np.ones(c)]))
             scaled = replace(
                 scaled, X=np.column_stack([scaled.X, np.zeros(k)]),
@@ -93,13 +99,21 @@ class Softmax:
             gradient = np.column_stack([gradient, np.zeros(c)])
             reach += np.sqrt(2.0) * float(np.linalg.norm(np.abs(test - space.mean).max(axis=0)))
         P = np.ascontiguousarray(P.T)
-        curve = Curve(scaled.X, P, scaled.C, scaled.penalty, gradient, M, spread)
+        curve = Curve(
+            X=scaled.X,
+            P=P,
+            C=scaled.C,
+            penalty=scaled.penalty,
+            gradient=gradient,
+            M=M,
+            spread=spread,
+        )
         return cls(
             S=S, space=space, W=W, curve=curve, weights=weights, X=test, kind=kind, T=T, reach=reach
         )
 
     def alone(self) -> Array:
-        """One row: the outputs of S itself."""
+        """One row: the outputs of the model of S."""
         return self._outputs(self._decisions[np.newaxis])
 
     def adding(self, rows: Floats, y: Array) -> Array:
@@ -138,12 +152,12 @@ class Softmax:
         return self._with_lost(labels, lost, rows, y)
 
     def _lost(self, blur: Floats) -> Array:
-        """Which z are not near enough to their optimum."""
+        """The z whose steps may be too far from their optima."""
         lost = np.flatnonzero(blur * self.reach > SURE_STEP)
         return lost[blur[lost] * self._tight_reach > SURE_STEP] if len(lost) else lost
 
     def _with_lost(self, outputs: Array, lost: Array, rows: Floats, y: Array) -> Array:
-        """Outputs with those of some z found by fitting S + z from scratch."""
+        """The outputs, with those of the z in `lost` replaced by fits of S + z from scratch."""
         X, classes = self.S
         for i in lost:
             setting = Setting(
@@ -170,7 +184,11 @@ class Softmax:
 
     @cached_property
     def _tight_reach(self) -> float:
-        """The same, row by row: any two classes are as far apart as both are from the label's."""
+        """A reach computed row by row, which is at most `reach`.
+
+        The gap between two classes changes by at most the sum of their changes relative to the
+        label's class.
+        """
         return min(self.reach, 2.0 * float(self._lengths.max(initial=0.0)))
 
     @cached_property
@@ -186,11 +204,11 @@ class Softmax:
 
 
 _LEADING = 1024
-"""Unknowns that are solved for exactly in each pass."""
+"""The most unknowns that the preconditioner of a pass solves exactly."""
 
 
 def _leading(shape: tuple[int, int], c: int, n_points: int) -> int:
-    """The leading coordinates: no more than pay off, by the cost of a pass for each z."""
+    """The number of leading coordinates: more would cost more per pass than they save."""
     k, p = shape
     worth = np.cbrt(k * p * c * max(n_points, 1))
     return int(min(p, max(min(worth, _LEADING) // c, 512 // c, 1)))

@@ -1,8 +1,9 @@
-"""Softmax regression on S: its coordinates, its optimum, and a preconditioner around it.
+"""Fit softmax regression on S: coordinates, optimum, and a preconditioner at the optimum.
 
-The Hessian of c classes and p coordinates has (c p)^2 entries: too many to solve with for every
-z. In the principal coordinates of S it is nearly diagonal but for the leading ones, so that the
-exact Hessian of these, and the diagonal of the others, stand in for it.
+With c classes and p coordinates the Hessian has (c p)^2 entries, too many to solve with for every
+z. In the principal coordinates of S it is nearly diagonal, except for the leading ones. The
+preconditioner therefore has the exact Hessian of the leading coordinates and the diagonal of the
+others.
 """
 
 from __future__ import annotations
@@ -21,28 +22,32 @@ __all__ = ["Preconditioner", "Problem", "Space", "noise", "optimum"]
 
 _NEWTON_STEPS = 100
 _NEAR = 1e-11
-"""The gradient at an optimum, in the norm of M^-1."""
+"""Newton's method stops when the gradient is below this, in the norm of M^-1."""
 
 _FAIR = 1e-5
-"""The same, where it may be all that rounding leaves: the caller decides if that is near."""
+"""If the gradient is below this and stops falling, only rounding error may be left; the caller then
+checks whether the optimum is accurate enough."""
 
 _EPSILON = float(np.finfo(np.float64).eps)
 
 _SMALL = 512
 _WELL_CONDITIONED = 1e4
-"""The Hessian is made in double precision for so few unknowns, or if it is not that well
-conditioned."""
+"""A Hessian of at most _SMALL unknowns is computed in double precision. A larger one is computed in
+single precision, unless its condition number is _WELL_CONDITIONED or more."""
 
 _STEEP = 1e5
-"""A condition beyond which its inverse loses its sign in single precision."""
+"""Beyond this condition number the inverse is not positive in single precision."""
 
 _LEADING = 320
-"""Unknowns that are solved for exactly on the way to the optimum of S."""
+"""The most unknowns that are solved exactly on the way to the optimum of S."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Space:
-    """Coordinates for S: an intercept, then its principal components, the widest first."""
+    """Coordinates for S: the intercept if there is one, then the principal components.
+
+    The component with the largest variance comes first.
+    """
 
     mean: Floats
     V: Floats
@@ -51,10 +56,11 @@ class Space:
 
     @classmethod
     def of(cls, X: Floats, fit_intercept: bool) -> Space:
-        """Centred only where an intercept makes up for it."""
+        """The coordinates for the rows X, which are centred only if there is an intercept."""
         k, n_features = X.shape
         mean = X.mean(axis=0) if fit_intercept else np.zeros(n_features)
-        if k < n_features:  # no more of them than rows: all else is orthogonal to S
+        # there are at most k components, and the rest of the space is orthogonal to S
+        if k < n_features:
             Q, R = linalg.qr((X - mean).T, mode="economic", check_finite=False)
             _, U = linalg.eigh(R @ R.T, check_finite=False)
             V = Q @ U
@@ -65,13 +71,13 @@ class Space:
         return cls(mean=mean, V=V, fit_intercept=fit_intercept, scale=scale)
 
     def rows(self, X: Floats) -> Floats:
-        """X in these coordinates."""
+        """The rows X in these coordinates."""
         rotated = (X - self.mean) @ self.V
         rows = np.column_stack([np.ones(len(X)), rotated]) if self.fit_intercept else rotated
         return rows / self.scale
 
     def beyond(self, X: Floats) -> Floats:
-        """What of X is orthogonal to S."""
+        """The part of the rows X that is orthogonal to S; (len(X), 0) if S spans the space."""
         if self.V.shape[1] == len(self.V):
             return np.empty((len(X), 0))
         centred = X - self.mean
@@ -80,11 +86,11 @@ class Space:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Problem:
-    """S, in some coordinates."""
+    """The loss of softmax regression on S, in some coordinates."""
 
     X: Floats
     Y: Floats
-    """(k, c) one for the class of each row."""
+    """(k, c) 1 for the class of each row, else 0."""
     C: Floats
     penalty: Floats
 
@@ -101,29 +107,32 @@ class Problem:
         return self.pulled(W, P - self.Y)
 
     def pulled(self, W: Floats, misses: Floats) -> Floats:
-        """The gradient, from P - Y."""
+        """The gradient, given misses = P - Y."""
         return self.penalty * W + (self.C[:, np.newaxis] * misses).T @ self.X
 
     def misses(self, P: Floats) -> Floats:
-        """P - Y: for the label from the other classes, since 1 - P would lose a small one."""
+        """P - Y without a subtraction from 1, which would lose the digits of a small result.
+
+        The entry of the label is minus the sum of the other classes.
+        """
         others = P * (1.0 - self.Y)
         return np.asarray(others - self.Y * others.sum(axis=1, keepdims=True))
 
 
 @dataclass(frozen=True, eq=False)
 class Preconditioner:
-    """M: the exact Hessian of the r leading coordinates of all classes, the diagonal of others."""
+    """M: the exact Hessian of the r leading coordinates, and the diagonal of the others."""
 
     inverse: Array
-    """(c r, c r) of the leading ones."""
+    """(c r, c r) the inverse of the leading block."""
     tail: Array
-    """(c, p - r) of the others."""
+    """(c, p - r) the inverse of the diagonal of the other coordinates."""
     steep: bool
-    """Whether it has too wide a range to be written in single precision."""
+    """Whether the range of M is too wide for single precision."""
 
     @classmethod
     def of(cls, problem: Problem, P: Floats, r: int) -> Preconditioner:
-        """At the model with probabilities P (k, c)."""
+        """M at the model whose probabilities are P (k, c)."""
         weights = problem.C[:, np.newaxis] * P
         diagonal = problem.penalty[r:] + (weights * (1.0 - P)).T @ problem.X[:, r:] ** 2
         if P.shape[1] * r > _SMALL:
@@ -146,9 +155,9 @@ class Preconditioner:
         return solved
 
     def lengths(self, T: Floats, labels: Array) -> Floats:
-        """(n, c) the norm, in M^-1, of how the lead of a row's label over each class depends on W.
+        """(n, c) how much a row's label gains on each class, at most, by a step of length 1 in M.
 
-        The lead of a over b is (e_a - e_b) (x) t.
+        This is the norm, in M^-1, of the gradient (e_a - e_b) (x) t of the lead of a over b.
         """
         c = len(self.tail)
         r = len(self.inverse) // c
@@ -164,8 +173,9 @@ class Preconditioner:
         return np.sqrt(np.maximum(squares, 0.0))
 
     def leads(self) -> Floats:
-        """(p,) at most how far one class can gain on another, for a step of length 1, in a row
-        with a 1 in one coordinate and zeros elsewhere.
+        """(p,) how much a class gains on another, at most, by a step of length 1 in M.
+
+        Entry j is for a row with 1 in coordinate j and zeros elsewhere.
         """
         c = len(self.tail)
         r = len(self.inverse) // c
@@ -177,22 +187,24 @@ class Preconditioner:
 
 
 def noise(problem: Problem, W: Floats, P: Floats, misses: Floats, spread: float) -> float:
-    """What rounding may change of the gradient at W, in the norm of M^-1.
+    """A bound on the rounding error of the gradient at W, in the norm of M^-1.
 
-    `misses` are P - Y; `spread` is at most how far a class can gain on another in a row of S.
+    `misses` are P - Y. `spread` bounds how much a class gains on another, at a row of S, by a step
+    of length 1.
     """
     missed = 0.5 * problem.C * np.abs(misses).sum(axis=1)
-    # Rows were rotated, with rounding errors of the size of the whole row.
+    # The rows were rotated, so each entry has a rounding error relative to the whole row.
     inner = np.einsum("i,ij,ij->", missed, problem.X, problem.X) * (W**2).sum()
     held = (W**2 @ problem.penalty).max()
-    # The pull of a row is no longer than its curvature lets it be, nor than the row itself.
+    # Two bounds limit the gradient of one row: the length of the row, and the curvature of its
+    # loss.
     own = np.maximum((P * problem.Y).sum(axis=1), 1e-300)
     pulls = np.minimum(missed * spread, np.sqrt(missed / own)).sum()
     return _EPSILON * float(np.sqrt(inner) + np.sqrt(held) + pulls)
 
 
 def _leading_hessian(problem: Problem, P: Floats, r: int, dtype: Any) -> Array:
-    """(c r, c r): the Hessian of the first r coordinates of all classes."""
+    """(c r, c r) the Hessian of the first r coordinates of all classes."""
     c = P.shape[1]
     lead, P, C = (np.ascontiguousarray(part, dtype) for part in (problem.X[:, :r], P, problem.C))
     H = np.empty((c, r, c, r), dtype)
@@ -203,7 +215,8 @@ def _leading_hessian(problem: Problem, P: Floats, r: int, dtype: Any) -> Array:
             block = scaled.T @ scaled
             H[a, :, b, :] = H[b, :, a, :] = block if a == b else -block
     if problem.penalty[0] == 0.0:
-        # Moving all intercepts together changes nothing; this fixes it, and nothing else.
+        # Adding the same number to all intercepts changes nothing, so the Hessian is singular; this
+        # term fixes that direction and changes no other.
         H[:, 0, :, 0] += np.trace(H[:, 0, :, 0]) / c**2
     H = H.reshape(c * r, c * r)
     H[np.diag_indices_from(H)] += np.tile(problem.penalty[:r], c).astype(dtype)
@@ -211,7 +224,10 @@ def _leading_hessian(problem: Problem, P: Floats, r: int, dtype: Any) -> Array:
 
 
 def _inverse(H: Array) -> tuple[Array, float]:
-    """The inverse of a positive definite matrix, and about its condition; infinite if singular."""
+    """The inverse of a positive definite matrix, and an estimate of its condition number.
+
+    The condition number is infinite if the matrix is singular.
+    """
     try:
         L = linalg.cholesky(H, lower=True, check_finite=False)
     except linalg.LinAlgError:
@@ -223,15 +239,15 @@ def _inverse(H: Array) -> tuple[Array, float]:
 
 
 def optimum(problem: Problem, W: Floats) -> Floats:
-    """By Newton's method, its steps by preconditioned conjugate gradients."""
+    """The optimum by Newton's method, whose steps come from preconditioned conjugate gradients."""
     k, p = problem.X.shape
     r = min(p, max(_LEADING // len(W), 1))
     value, before, size, M = problem.loss(W), np.inf, np.inf, None
     for _ in range(_NEWTON_STEPS):
         P = problem.probabilities(W)
-        # Far from the optimum the plain difference is exact enough, and cheaper.
+        # Far from the optimum P - Y by subtraction is accurate enough, and faster.
         g = problem.pulled(W, problem.misses(P)) if size < 1e-2 else problem.gradient(W, P)
-        if M is None or size > 1.0:  # after that the Hessian hardly changes
+        if M is None or size > 1.0:  # closer to the optimum the Hessian hardly changes
             M = Preconditioner.of(problem, P, r)
         size = float(np.sqrt((g * M(g[np.newaxis])[0]).sum()))
         if size < _NEAR or (size < _FAIR and size > 0.5 * before):
@@ -249,7 +265,7 @@ def optimum(problem: Problem, W: Floats) -> Floats:
 def _newton_step(
     problem: Problem, P: Floats, g: Floats, M: Preconditioner, share: float
 ) -> tuple[Floats, float]:
-    """H^-1 g with a residual of `share` of g, and g'H^-1 g."""
+    """H^-1 g up to a residual of `share` of g in the norm of M^-1, and its product with g."""
     x = np.zeros_like(g)
     residual = g.copy()
     solved = M(residual[np.newaxis])[0]

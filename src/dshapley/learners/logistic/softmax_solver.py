@@ -1,7 +1,7 @@
-"""All S + z of more than two classes at once to their optimum: see `polish`.
+"""Move all S + z with more than two classes to their optima together.
 
-Conjugate gradients from the model of S, preconditioned with M (see `softmax_fit`) and with the
-curvature of z along its own pull.
+The method is conjugate gradients from the model of S. The preconditioner is M (see `softmax_fit`)
+plus the curvature of z along its own gradient.
 """
 
 from __future__ import annotations
@@ -28,66 +28,66 @@ from dshapley.learners.logistic.softmax_fit import Preconditioner
 __all__ = ["Curve", "polished"]
 
 _SAFETY = 1.0
-"""After a last step of Newton's method with M the optimum is at most this times |gradient| away, in
-the norm of M. The eigenvalues of the Hessian relative to M are taken to lie within 0.5 and 1.5:
-the gradient overstates the distance at most by 2, and the step halves it at least."""
+"""After a last Newton step with M, the optimum is at most this times |gradient| away, in the norm
+of M. This assumes that the eigenvalues of the Hessian relative to M are between 0.5 and 1.5. The
+distance before the step is then at most 2 |gradient|, and the step at least halves it."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Curve:
-    """S around its model."""
+    """The loss of S around its model."""
 
     X: Array
     P: Array
-    """(c, k) the probabilities of the model of S."""
+    """(c, k) the probabilities of the rows of S, by its model."""
     C: Array
     penalty: Array
     gradient: Array
-    """(c, p) of S at its model: zero at an optimum."""
+    """(c, p) the gradient of S at its model: zero at an optimum."""
     M: Preconditioner
     spread: float
-    """At most how far a class can gain on another in a row of S, for a step of length 1."""
+    """A bound on how much a class gains on another, at a row of S, by a step of length 1."""
 
     @cached_property
     def single(self) -> Curve:
-        """The same in single precision, where that is possible."""
+        """The same in single precision, unless the range of M is too wide for it."""
         if self.M.steep:
             return self
         shared = (self.X, self.P, self.C, self.penalty, self.gradient)
         X, P, C, penalty, gradient = (np.ascontiguousarray(part, np.float32) for part in shared)
         inverse, tail = (part.astype(np.float32) for part in (self.M.inverse, self.M.tail))
         M = Preconditioner(inverse, tail, steep=False)
-        return Curve(X, P, C, penalty, gradient, M, self.spread)
+        return Curve(X=X, P=P, C=C, penalty=penalty, gradient=gradient, M=M, spread=self.spread)
 
     @cached_property
     def wobble(self) -> float:
-        """The error of a gradient, for changes of probabilities whose terms do not cancel."""
+        """The rounding error of a gradient when the terms of its probabilities do not cancel."""
         P = self.P.astype(np.float64)
         best = P.argmax(axis=0), np.arange(P.shape[1])
         P[best] = 0.0
-        # Of a row with the best class nearly certain, that class cancels: an error of the order of
-        # C, in a direction that the Hessian of that row hardly holds.
+        # If the best class of a row is nearly certain, its terms cancel and leave an error of the
+        # order of C, in a direction that the Hessian of the row hardly constrains.
         lengths = 1.0 / np.maximum(self.C * P.sum(axis=0), self.spread**-2.0)
         return float(np.finfo(self.X.dtype).eps * np.sqrt((self.C**2 * lengths).sum()))
 
     @cached_property
     def constants(self) -> tuple[Any, ...]:
-        """For `expm1`."""
+        """The constants of `expm1`, in the precision of X."""
         return series(self.X.dtype)
 
 
 def polished(
     S: Curve, z: Floats, f: Floats, y: Array, C: Floats, *, start: Steps, tolerance: Floats
 ) -> Steps:
-    """The steps to the optima of S + z, as near as `tolerance` or the rounding error allows.
+    """The steps to the optima of S + z, as close as `tolerance` or the rounding error allows.
 
-    The blur of those that are not found is infinite.
+    The blur of a step is infinite if its optimum was not found.
     """
     return solved(_Work.start(S, z, f, y, C, start, tolerance))
 
 
 class _Known(NamedTuple):
-    """What loops need of a `Curve`."""
+    """The parts of a `Curve` that the loops need."""
 
     P: Array
     C: Array
@@ -97,7 +97,7 @@ class _Known(NamedTuple):
 
 
 class _Points(NamedTuple):
-    """The z themselves: see `_Work`."""
+    """The z; `_Work` describes the fields."""
 
     z: Array
     f: Floats
@@ -106,7 +106,7 @@ class _Points(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """Where they are: see `_Work`."""
+    """The current positions of the models; `_Work` describes the fields."""
 
     d: Array
     Md: Array
@@ -117,7 +117,7 @@ class _Place(NamedTuple):
 
 
 class _Way(NamedTuple):
-    """Where they go: see `_Work`."""
+    """The current search directions; `_Work` describes the fields."""
 
     direction: Array
     M_direction: Array
@@ -125,17 +125,17 @@ class _Way(NamedTuple):
 
 
 class _Pull(NamedTuple):
-    """The preconditioner's part for z: see `_Work`."""
+    """The part of the preconditioner that belongs to z; `_Work` describes the fields."""
 
     along_z: Array
     weight_z: Floats
 
 
 class _Bounds(NamedTuple):
-    """How exact it can be, and has to be."""
+    """The required accuracy, and the accuracy that rounding allows."""
 
     limit: float
-    """Of the entries of U: see `too_far`."""
+    """The largest entry of U allowed; see `too_far`."""
     tolerance: Floats
     rounding: float
     wobble: float
@@ -143,50 +143,50 @@ class _Bounds(NamedTuple):
 
 @dataclass(eq=False, kw_only=True)
 class _Work:
-    """The z still at work: one row each in every array."""
+    """The z that are not finished: each array has one row for each z."""
 
     S: Curve
     z: Array
     f: Floats
-    """(n, c) what the model of S says of z."""
+    """(n, c) the decision values of z by the model of S."""
     y: Array
     C: Floats
     tolerance: Floats
     d: Array
     Md: Array
     U: Array
-    """(n, c, k) d x_i for all rows of S"""
+    """(n, c, k) d x_i, the changes of the decision values, for all rows of S."""
     R: Array
-    """(n, c, k) by how much the probabilities of S change, times C_i"""
+    """(n, c, k) the changes of the probabilities of the rows of S, times C_i."""
     largest: Floats
-    """The largest entry of U."""
+    """The largest |entry| of U for each z."""
     cancelled: Floats
-    """By how much 1 / (1 + m) amplifies rounding errors, at most: see `_remainders`."""
+    """A bound on how much the division by 1 + m amplifies rounding errors; see `_remainders`."""
     along_z: Array
-    """M^-1 times the pull of z at the model of S."""
+    """M^-1 times the gradient of the loss of z at the model of S."""
     weight_z: Floats
-    """What the curvature of z counts there."""
+    """The factor of along_z along_z' in the inverse of M plus the curvature of z."""
     solved: Array
-    """The preconditioned gradient of the pass before."""
+    """The preconditioned gradient of the previous pass."""
     direction: Array
     M_direction: Array
     slopes: Floats
     far: Floats
-    """How far the optimum may be."""
+    """A bound on the distance to the optimum."""
     done: Array
 
     @classmethod
     def start(
         cls, S: Curve, z: Floats, f: Floats, y: Array, C: Floats, steps: Steps, tolerance: Floats
     ) -> _Work:
-        """At the end of some steps."""
+        """The work at the start, where the models are at `steps`."""
         n, c, p = steps.d.shape
         dtype = S.X.dtype
         d, Md, z = (part.astype(dtype) for part in (steps.d, steps.Md, z))
         U = (d.reshape(n * c, p) @ S.X.T).reshape(n, c, len(S.X))
         R, largest, cancelled = np.empty_like(U), np.empty(n), np.empty(n)
         _remainders(U, S.P, S.C, S.constants, R, largest, cancelled)
-        # With the curvature of z in the direction b of its pull M is M + weight (b z)(b z)'.
+        # With the curvature of z along its gradient g = b z, the preconditioner is M + weight gg'.
         pull, weight = np.empty((n, c)), np.empty(n)
         _pull_and_weight(f, y, C, pull, weight)
         pulls = (pull[:, :, np.newaxis] * z[:, np.newaxis, :]).astype(dtype)
@@ -241,7 +241,10 @@ class _Work:
 def _remainders(
     U: Array, P: Array, C: Array, c: Any, R: Array, largest: Array, cancelled: Array
 ) -> None:
-    """R = C (softmax(f + u) - softmax(f)) = C p (e - m) / (1 + m), e = exp(u) - 1, m its mean."""
+    """Fill in R = C (softmax(f + u) - softmax(f)), and the bounds `largest` and `cancelled`.
+
+    R = C p (e - m) / (1 + m) with p = softmax(f), e = exp(u) - 1 and m the mean of e over p.
+    """
     n, n_classes, k = U.shape
     E = np.empty((n_classes, k), U.dtype)
     m = np.empty(k, U.dtype)
@@ -261,7 +264,7 @@ def _remainders(
 
 @inlined
 def _cancelled(m: Array) -> float:
-    """The largest 1 / (1 + m)^2, or 1."""
+    """The largest 1 / (1 + m)^2, but at least 1."""
     low = 0.0
     for number in m:
         low = min(low, number)
@@ -270,7 +273,7 @@ def _cancelled(m: Array) -> float:
 
 @kernel
 def _finish(G: Array, base: Array, penalty: Array, points: _Points, d: Array) -> None:
-    """The gradient: what S has beyond its model, the penalty, and z."""
+    """Complete the gradients: add the gradient of S at its model, the penalty, and z."""
     z, f, y, C = points
     n, n_classes, p = G.shape
     pull = np.empty(n_classes)
@@ -283,7 +286,10 @@ def _finish(G: Array, base: Array, penalty: Array, points: _Points, d: Array) ->
 
 @inlined
 def _pulls(f: Array, z: Array, d: Array, y: int, C: float, pull: Array) -> None:
-    """C (softmax(f + d z) - 1 at y), the last without a difference."""
+    """Fill in C (softmax(f + d z) - e_y), where e_y is 1 at y and 0 elsewhere.
+
+    Entry y is minus the sum of the others: a subtraction from 1 would lose its digits.
+    """
     for a in range(len(pull)):
         pull[a] = f[a]
         for j in range(len(z)):
@@ -302,7 +308,10 @@ def _pulls(f: Array, z: Array, d: Array, y: int, C: float, pull: Array) -> None:
 
 @kernel
 def _pull_and_weight(f: Array, y: Array, C: Array, pull: Array, weight: Array) -> None:
-    """Fill in b = C (q - 1 at y), and b'Ab / (b'b)^2 with A = C (diag q - qq'), q = softmax(f)."""
+    """Fill in b = C (q - e_y) and the weight b'Ab / (b'b)^2 of the curvature along b.
+
+    Here q = softmax(f), e_y is 1 at y and 0 elsewhere, and A = C (diag q - qq').
+    """
     for i in range(len(f)):
         top, total = f[i].max(), 0.0
         for a in range(f.shape[1]):
@@ -323,7 +332,10 @@ def _pull_and_weight(f: Array, y: Array, C: Array, pull: Array, weight: Array) -
 def _directions(
     G: Array, solved: Array, before: Array, pull: _Pull, place: _Place, way: _Way, bounds: _Bounds
 ) -> None:
-    """Who is near enough is done, the others get a conjugate direction (Polak and Ribiere's)."""
+    """Finish the z that are close enough, and give the others a new direction.
+
+    The directions are Polak-Ribiere conjugate gradients.
+    """
     (along_z, weight_z), (d, Md, largest, cancelled, far, done) = pull, place
     (direction, M_direction, slopes), (limit, tolerance, rounding, wobble) = way, bounds
     n, n_classes, p = G.shape
@@ -346,7 +358,7 @@ def _directions(
                 old += G[i, a, j] * before[i, a, j]
                 size_d += d[i, a, j] * Md[i, a, j]
                 size_d_abs += abs(d[i, a, j] * Md[i, a, j])
-        if gp < 0.0 or size_d < -rounding * size_d_abs:  # M is lost in rounding errors
+        if gp < 0.0 or size_d < -rounding * size_d_abs:  # in this precision M is not positive
             done[i], far[i] = True, np.inf
             continue
         noise = wobble * min(largest[i], 1.0) * cancelled[i]
@@ -364,7 +376,7 @@ def _directions(
 
 @inlined
 def _last_step(d: Array, Md: Array, solved: Array, G: Array) -> None:
-    """A step of Newton's method, with M for the Hessian."""
+    """Take a Newton step with M as the Hessian."""
     for a in range(d.shape[0]):
         for j in range(d.shape[1]):
             d[a, j] -= solved[a, j]
@@ -373,7 +385,7 @@ def _last_step(d: Array, Md: Array, solved: Array, G: Array) -> None:
 
 @inlined
 def _turn(direction: Array, M_direction: Array, solved: Array, G: Array, beta: float) -> None:
-    """Make a direction conjugate to the one before, or straight down where that leads up."""
+    """Make the direction conjugate to the previous one, or take steepest descent if uphill."""
     n_classes, p = G.shape
     downhill = 0.0
     for a in range(n_classes):
@@ -389,17 +401,20 @@ def _turn(direction: Array, M_direction: Array, solved: Array, G: Array, beta: f
 
 
 @kernel
-def _search(  # noqa: C901, PLR0915 - in parts, compiled apart, fast arithmetic rounds otherwise
+def _search(  # noqa: C901, PLR0915 - parts compiled separately would round differently
     U: Array, along: Array, R: Array, S: _Known, points: _Points, place: _Place, way: _Way
 ) -> None:
-    """Go along each direction to where the slope is a tenth of what it was: mostly one step."""
+    """Go along each direction until the slope is at most a tenth of its start value.
+
+    One Newton step is usually enough.
+    """
     (P, C, penalty, base, c), (z, f, y, Cz) = S, points
     (d, Md, largest, cancelled, _, done), (direction, M_direction, _) = place, way
     n, n_classes, k = U.shape
     p = d.shape[2]
     one = c[10]
     zero = one - one
-    typed = np.empty(1, U.dtype)  # t in the precision of S, so that nothing is promoted
+    typed = np.empty(1, U.dtype)  # t in the precision of S, so that numba does not promote the sums
     E = np.empty((n_classes, k), U.dtype)
     m, s1, s2 = np.empty(k, U.dtype), np.empty(k, U.dtype), np.empty(k, U.dtype)
     v, v_along, q = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
@@ -470,7 +485,7 @@ def _search(  # noqa: C901, PLR0915 - in parts, compiled apart, fast arithmetic 
 
 @inlined
 def _z_slope(v: Array, v_along: Array, t: float, y: int, C: float, q: Array) -> tuple[float, float]:
-    """The slope and the bend of the loss of z, t along the way."""
+    """The first and second derivative of the loss of z, at t along the direction."""
     top = -np.inf
     for a in range(len(v)):
         top = max(top, v[a] + t * v_along[a])

@@ -1,1 +1,1 @@
-"""Nearest neighbours, without retraining."""
+"""Nearest neighbours without retraining: `nearest` has the learner, `distances` its metrics."""

@@ -1,4 +1,4 @@
-"""Distances between rows, by the names and parameters that scikit-learn has for them."""
+"""Distances between rows, chosen by scikit-learn's names and parameters for metrics."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ __all__ = ["Distance", "named_distance"]
 
 @dataclass(frozen=True, eq=False)
 class Distance:
-    """A metric for two tables of rows, each number of which depends on its two rows alone."""
+    """A metric between rows; a distance depends only on its two rows, not on the rest of S."""
 
     metric: str
     params: dict[str, Any]
 
     @property
     def name(self) -> Hashable:
-        """What tells it apart from others."""
+        """A key for tables of distances: equal metrics with equal parameters have equal names."""
         return self.metric, repr([(p, np.asarray(v).tolist()) for p, v in self.params.items()])
 
     def between(self, A: Floats, B: Floats) -> Floats:
-        """(len(A), len(B)) distances."""
+        """(len(A), len(B)) the distances between the rows of A and of B."""
         if len(A) == 0 or len(B) == 0:
             return np.empty((len(A), len(B)))
         if self.metric in ("euclidean", "sqeuclidean", "cosine"):
@@ -63,10 +63,10 @@ _KNOWN = {
 
 
 def named_distance(metric: Any, p: float | None, params: dict[str, Any]) -> Distance:
-    """The distance that an estimator's metric, p and metric_params name."""
+    """The distance for the parameters metric, p and metric_params of an estimator."""
     name = _SAME.get(metric, metric) if isinstance(metric, str) else None
     if name not in _KNOWN:
-        raise UnsupportedError(f"metric={metric!r} is no distance between rows of numbers alone")
+        raise UnsupportedError(f"metric={metric!r} is not one of the supported distances")
     if name in ("seuclidean", "mahalanobis") and not params:
         raise UnsupportedError(f"metric={metric!r} without metric_params depends on the rows of S")
     if name == "minkowski":
@@ -84,7 +84,7 @@ def _unit(X: Floats) -> Floats:
 
 @kernel
 def _euclidean(A: Floats, B: Floats, squared: bool, out: Floats) -> None:
-    # Differences, not products: rows that are equal are 0 apart, wherever they are.
+    # Sum squared differences, because |a|^2 - 2ab + |b|^2 is not exactly 0 for equal rows.
     for i in range(len(A)):
         for j in range(len(B)):
             total = 0.0

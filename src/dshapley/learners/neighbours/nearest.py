@@ -1,12 +1,10 @@
-"""Nearest neighbours without retraining: scikit-learn's KNeighborsClassifier and -Regressor.
+"""Nearest neighbours without retraining: KNeighborsClassifier and KNeighborsRegressor.
 
-With z added to S, a test row asks the same K neighbours, or z in place of the K-th: all that
-counts is whether z is nearer than that one. Where distances tie at the K-th place, earlier rows
-of S come first and z comes last; scikit-learn leaves that open.
-
-Distances are computed once. For each test row a table lists the database's nearest rows, and a
-draw goes down the list until it has met K that are in S; another table holds the distances from
-the rows of Z. What comes out is, bit for bit, what distances computed anew would give.
+If z is nearer to a test row than its K-th neighbour in S, z replaces that neighbour; otherwise
+nothing changes. Ties at the K-th place, which scikit-learn does not specify, go to earlier rows of
+S, and to z last. One cached table lists the nearest rows of the database for each test row, and a
+draw walks down each list until it has found K rows of S. Another caches the distances of Z to the
+test rows. The results equal, bit for bit, those without the tables.
 """
 
 from __future__ import annotations
@@ -28,26 +26,31 @@ from dshapley.learners.neighbours.distances import Distance, named_distance
 __all__ = ["family"]
 
 _LISTS = 128 << 20
+"""The largest size, in bytes, of the table of lists."""
+
 _ROWS = 256 << 20
-"""The most bytes of a table of lists, and of one of distances from Z."""
+"""The largest size, in bytes, of the table of distances of Z."""
 
 _BLOCK = 1 << 24
-"""Bytes of outputs, or of distances, that are computed together."""
+"""The size, in bytes, of a block of outputs or distances."""
 
 _LONGEST = 1024
-"""Rows in a list: beyond them a draw is so small that it is cheaper to compute distances."""
+"""The largest length of a list.
+
+A draw that needs more steps has so few rows that computing its distances is cheaper.
+"""
 
 
 _STEP = 10
-"""What a step down a list costs, in units of a difference between two numbers."""
+"""The cost of a step down a list, in units of a difference of two numbers."""
 
 
 def family(estimator: Any) -> Family:
-    """The neighbours of an estimator's parameters; `algorithm` only says how to find them."""
+    """The family for an estimator's parameters; `algorithm` does not change its results."""
     if not isinstance(estimator.n_neighbors, int | np.integer) or estimator.n_neighbors < 1:
-        raise UnsupportedError(f"n_neighbors={estimator.n_neighbors!r} is no number of rows")
+        raise UnsupportedError(f"n_neighbors={estimator.n_neighbors!r} is not a number of rows")
     if estimator.weights not in ("uniform", "distance", None):
-        raise UnsupportedError("weights are a function of yours")
+        raise UnsupportedError("weights is a function")
     measure = named_distance(estimator.metric, estimator.p, estimator.metric_params or {})
     return Nearest(int(estimator.n_neighbors), estimator.weights == "distance", measure)
 
@@ -56,10 +59,12 @@ def family(estimator: Any) -> Family:
 
 
 class _Neighbours(NamedTuple):
-    """For each of n test rows its K nearest rows of S: places in S, and distances, rising."""
+    """For each of n test rows its K nearest rows of S, nearest first."""
 
     places: NDArray[np.int64]
+    """(n, K) positions in S."""
     distances: Floats
+    """(n, K)"""
 
     @staticmethod
     def empty(n: int, K: int) -> _Neighbours:
@@ -67,7 +72,7 @@ class _Neighbours(NamedTuple):
 
 
 class _Lists(NamedTuple):
-    """For each test row the nearest rows of the database, and their distances, rising."""
+    """For each test row the nearest rows of the database and their distances, nearest first."""
 
     rows: Array
     gaps: Floats
@@ -78,7 +83,7 @@ def _neighbours(distance: Distance, S: Sample, asked: Asked, K: int) -> _Neighbo
     everyone = np.arange(len(asked.X), dtype=np.int64)
     source = S.points.source
     lists = None
-    # A row meets one of S in every |B| / |S| steps down its list.
+    # Only about one of |B| / |S| rows in a list is in S, so K neighbours take K |B| / |S| steps.
     if source and _STEP * K * len(source[0]) < len(S) ** 2 * S.X.shape[1]:
         lists = _lists(distance, source[0], asked, len(S))
     if source is None or lists is None:
@@ -94,7 +99,7 @@ def _neighbours(distance: Distance, S: Sample, asked: Asked, K: int) -> _Neighbo
 
 
 def _lists(distance: Distance, database: Points, asked: Asked, size: int) -> _Lists | None:
-    """Those of the database, unless they are worth it only later."""
+    """The lists for the database, or None while they are not worth making."""
     name = (distance.name, asked.query.test.key, database.key)
     with kept.lock:
         (spent,) = kept.get(("spent", name), lambda: (np.zeros(1, dtype=np.int64),))
@@ -105,7 +110,10 @@ def _lists(distance: Distance, database: Points, asked: Asked, size: int) -> _Li
 
 
 def _worth_a_table(spent: int, database: Points) -> bool:
-    """Whether draws have computed as many distances as it takes: each might be the last."""
+    """Whether draws have computed as many distances as the table needs.
+
+    Each draw might be the last one, so the table is made only when its cost has already been spent.
+    """
     return spent >= len(database)
 
 
@@ -127,7 +135,7 @@ def _make_lists(distance: Distance, database: Points, test: Floats) -> _Lists:
 
 
 def _directly(distance: Distance, S: Sample, asked: Asked, rows: Array, found: _Neighbours) -> None:
-    """Fill in the neighbours of these rows of the test set."""
+    """Find the neighbours of these test rows by computing their distances to all rows of S."""
     step = max(1, _BLOCK // (64 * max(len(S), 1)))
     for start in range(0, len(rows), step):
         some = rows[start : start + step]
@@ -158,7 +166,11 @@ def _select(gaps: Floats, rows: Array, found: _Neighbours) -> None:
 def _walk(
     lists: _Lists, starts: Array, members: Array, size: int, found: _Neighbours, left_open: Array
 ) -> None:
-    """Down each list; row b of the database is at the places members[starts[b]:starts[b+1]]."""
+    """Find the neighbours of each test row by walking down its list.
+
+    Row b of the database is in S at the positions members[starts[b]:starts[b+1]]. `left_open` marks
+    test rows whose list ended too early.
+    """
     (rows, gaps), (places, distances) = lists, found
     K = places.shape[1]
     length = rows.shape[1]
@@ -166,7 +178,7 @@ def _walk(
         count, i = 0, 0
         while count < K and i < length:
             gap, first = gaps[j, i], count
-            # All rows of one distance together: among them the earlier in S come first.
+            # Take all rows at the same distance together, because earlier rows of S come first.
             while i < length and gaps[j, i] == gap:
                 b = rows[j, i]
                 for m in range(starts[b], starts[b + 1]):
@@ -182,22 +194,22 @@ def _walk(
                 i += 1
             for q in range(first, count):
                 distances[j, q] = gap
-        # At the end of a list there may be others of this distance beyond it.
+        # Rows beyond the end of the list may have the same distance as its last row.
         left_open[j] = count < K or (i == length and length < size)
 
 
 class _Entering(NamedTuple):
-    """Some of Z."""
+    """A block of the points Z."""
 
     table: Floats
-    """Of distances to the test rows."""
+    """Distances to the test rows; it may have rows for other points too."""
     rows: Array
-    """Which rows of the table are theirs."""
+    """The row of the table for each point."""
     y: Array
 
 
 def _from_Z(distance: Distance, Z: Sample, asked: Asked) -> Callable[[slice], tuple[Floats, Array]]:
-    """For some of Z a table of distances, and which rows of it are theirs."""
+    """A function that returns, for a slice of Z, a table of distances and the rows to use in it."""
     n = len(asked.X)
     root, places = Z.points.source or (Z.points, np.arange(len(Z)))
     if 8 * n * len(Z) > _ROWS:
@@ -236,10 +248,10 @@ def _fill(distance: Distance, A: Floats, B: Floats, out: Floats) -> None:
 
 
 class _Votes(NamedTuple):
-    """What the neighbours of each test row say together.
+    """The votes of the neighbours of each test row.
 
-    `sums` is (n, c) for classes: the weight of each. For numbers it is (n, 2): the sums of w y
-    and of w. Neighbours at distance 0 overrule all others: `zero` says where there are any.
+    `sums` is (n, c) with the weight of each class or, for regression, (n, 2) with the sums of w y
+    and of w. `zero` marks test rows with a neighbour at distance 0, which overrules all others.
     """
 
     sums: Floats
@@ -247,26 +259,26 @@ class _Votes(NamedTuple):
 
 
 class _Standing(NamedTuple):
-    """What S says of each test row."""
+    """The state of each test row with S alone."""
 
     edge: Floats
-    """How near z has to be to be one of the neighbours."""
+    """z becomes a neighbour if it is nearer than this."""
     base: Array
     """The outputs without z."""
     others: _Votes
-    """The votes that stay when z enters."""
+    """The votes of the neighbours that remain when z becomes one."""
 
 
 @dataclass(frozen=True, eq=False)
 class Nearest:
-    """K neighbours, each with one vote, or with 1 / distance votes."""
+    """K nearest neighbours, each with one vote or, if `weighted`, with 1 / distance votes."""
 
     K: int
     weighted: bool
     distance: Distance
 
     def outputs(self, S: Sample, Z: Sample, asked: Asked) -> Iterator[Array]:
-        """Blocks of labels, probabilities or numbers; see `Family`."""
+        """Blocks of labels, probabilities or numbers, for S and for every S + z; see `Family`."""
         K = min(self.K, len(S))
         found = _neighbours(self.distance, S, asked, K)
         base = _said(self._votes(found, K, S, asked).sums, asked)
@@ -274,7 +286,7 @@ class Nearest:
             yield _shares(base[np.newaxis].copy())
         if len(Z) == 0:
             return
-        full = K == self.K  # then z takes the place of the K-th; else S is small and z is added
+        full = K == self.K  # z replaces the K-th neighbour; if S has fewer than K rows, z is added
         edge = found.distances[:, -1] if full else np.full(len(asked.X), np.inf)
         standing = _Standing(edge, base, self._votes(found, K - 1 if full else K, S, asked))
         gaps = _from_Z(self.distance, Z, asked)
@@ -302,7 +314,7 @@ class Nearest:
         return _Votes(sums, zero)
 
     def _enter(self, new: _Entering, standing: _Standing, asked: Asked, out: Array) -> None:
-        """Fill in what each test row's neighbours say with z among them, where it is nearer."""
+        """Fill `out` with the outputs for S + z, for each z of the block `new`."""
         if asked.kind == "label" and not self.weighted:
             _swap(new, standing, _with_one_more(standing.others.sums, out.dtype), out)
             return
@@ -311,9 +323,12 @@ class Nearest:
 
 
 def _said(sums: Floats, asked: Asked) -> Array:
-    """What votes amount to: the mean; a class, of equals the first; or for shares the votes."""
+    """The outputs for these votes: means, the first of the best classes, or the votes themselves.
+
+    `_shares` turns votes into probabilities later.
+    """
     if asked.kind == "number":
-        with np.errstate(invalid="ignore"):  # no neighbours, no mean
+        with np.errstate(invalid="ignore"):  # without neighbours the mean is NaN
             return np.asarray(sums[:, 0] / sums[:, 1])
     if asked.kind == "label":
         return as_labels(sums.argmax(axis=1), asked.n_classes)
@@ -323,8 +338,8 @@ def _said(sums: Floats, asked: Asked) -> Array:
 def _shares(block: Array) -> Array:
     """Votes (r, n, c) as shares of their sum; other outputs as they are.
 
-    Divided here, and not in a kernel: there 3 / 5 may not be the same number everywhere, and
-    rows that tie would not.
+    The division is not done in a kernel: there 3 / 5 may be rounded differently in different
+    places, so that equal shares would no longer tie.
     """
     if block.ndim == 3:
         block /= block.sum(axis=2, keepdims=True)
@@ -332,7 +347,7 @@ def _shares(block: Array) -> Array:
 
 
 def _with_one_more(sums: Floats, dtype: Any) -> Array:
-    """(c, n) the class that wins in each test row with one more vote for class c."""
+    """(c, n) the class that wins at each test row if class c gets one more vote."""
     most, winner = sums.max(axis=1), sums.argmax(axis=1)
     raised, classes = sums + 1.0, np.arange(sums.shape[1])
     even = np.where(raised == most[:, np.newaxis], np.minimum(classes, winner[:, np.newaxis]), -1)
@@ -359,7 +374,7 @@ def _swap(new: _Entering, standing: _Standing, entered: Array, out: Array) -> No
 
 @inlined
 def _weight(gap: float, zero: bool, weighted: bool) -> tuple[float, float]:
-    """What the others' votes, and what z's vote counts."""
+    """The factor for the votes of the other neighbours, and the weight of z's vote."""
     if not weighted:
         return 1.0, 1.0
     weight = 1.0 / gap if gap > 0.0 else np.inf

@@ -1,8 +1,8 @@
-"""AdaBoost and gradient boosting: trees one after the other, in one compiled loop.
+"""AdaBoost and gradient boosting, with all trees of a model grown in one compiled loop.
 
-Nothing of S can be kept for S + z, whose every tree has other weights or targets; but the sorted
-columns. Trees start from the random states of scikit-learn, so that the features come in the same
-order and ties are broken alike.
+Every tree for S + z has different weights or targets than the tree for S, so only the sorted
+columns of S are reused. Trees use the random states of scikit-learn, so they draw the features in
+the same order and break ties in the same way.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _EPSILON = float(np.finfo(np.float64).eps)
 
 
 def family(estimator: Any) -> Family:
-    """AdaBoost of trees, or gradient boosting."""
+    """The family for AdaBoost of trees or for gradient boosting."""
     if type(estimator).__name__ == "AdaBoostClassifier":
         return _adaboost_family(estimator)
     check_plain(estimator)
@@ -57,25 +57,25 @@ def _adaboost_family(estimator: Any) -> Family:
         DecisionTreeClassifier(max_depth=1) if estimator.estimator is None else estimator.estimator
     )
     if type(base) is not DecisionTreeClassifier:
-        raise UnsupportedError(f"AdaBoost of {type(base).__name__}")
+        raise UnsupportedError(f"AdaBoost of {type(base).__name__} is not supported")
     check_plain(base)
     if base.class_weight is not None:
-        raise UnsupportedError("class_weight of the trees of AdaBoost")
+        raise UnsupportedError("class_weight of the trees of AdaBoost is not supported")
     if getattr(estimator, "algorithm", "deprecated") not in ("deprecated", "SAMME"):
-        raise UnsupportedError(f"algorithm = {estimator.algorithm!r}")
+        raise UnsupportedError(f"algorithm = {estimator.algorithm!r} is not supported")
     return AdaBoost(estimator, base)
 
 
 @dataclass(frozen=True)
 class AdaBoost:
-    """The discrete algorithm (SAMME), the only one of scikit-learn's newer versions."""
+    """Discrete AdaBoost (SAMME), the only algorithm in recent versions of scikit-learn."""
 
     estimator: Any
     base: Any
     work = staticmethod(work)
 
     def outputs(self, S: Sample, Z: Sample, asked: Asked) -> Iterator[Array | Scored]:
-        """Trained on S and on every S + z."""
+        """The outputs of the models trained on S and on every S + z, in blocks."""
         assert asked.classes is not None
         data = Columns(S, Z, asked)
         d, n = data.S.shape
@@ -89,7 +89,7 @@ class AdaBoost:
             votes, total = _adaboost(
                 rows, limits, room, one, keys, float(self.estimator.learning_rate), data.test
             )
-            if total == 0.0:  # the first tree is no better than a guess
+            if total == 0.0:  # the first tree is no better than guessing, so there is no model
                 query, y = asked.query, asked.classes[rows.codes]
                 yield Scored(query.score(query.constant(y)))
                 continue
@@ -97,7 +97,7 @@ class AdaBoost:
 
 
 def _votes_answered(decision: Floats, asked: Asked) -> Array:
-    """What is asked, from the decision function for each class."""
+    """The outputs of the kind asked for, from (r, n, c) votes divided by their total weight."""
     c = asked.n_classes
     if c == 2:
         f = decision[:, :, 1] - decision[:, :, 0]
@@ -113,7 +113,10 @@ def _votes_answered(decision: Floats, asked: Asked) -> Array:
 def _adaboost(
     rows: Rows, limits: Limits, room: Scratch, one: Tree, keys: Array, rate: float, test: Array
 ) -> tuple[Floats, float]:
-    """(q, c) the votes of the trees on the test rows, and their weight; 0 if there is none."""
+    """(q, c) the votes of the trees on the test rows, and the total weight of the trees.
+
+    The total weight is 0 if the first tree is no better than guessing.
+    """
     n, c = len(rows.w), limits.n_classes
     votes, total = np.zeros((len(test), c)), 0.0
     w, wrong = rows.w, np.empty(n)
@@ -146,7 +149,7 @@ def _adaboost(
 
 @literal_inlined
 def _mark_wrong(wrong: Floats, one: Tree, n_nodes: int, rows: Rows, room: Scratch) -> None:
-    """1 for each row whose leaf has another label."""
+    """Set `wrong` to 1 for each row whose leaf has a different label, else to 0."""
     for node in range(n_nodes):
         if one.left[node] < 0:
             label = _label(one.value[node])
@@ -157,7 +160,7 @@ def _mark_wrong(wrong: Floats, one: Tree, n_nodes: int, rows: Rows, room: Scratc
 
 @literal_inlined
 def _error(w: Floats, wrong: Floats) -> float:
-    """The share of the weight that has another label."""
+    """The share of the weight of the rows that are labelled wrongly."""
     all_w, wrong_w = 0.0, 0.0
     for i in range(len(w)):
         all_w += w[i]
@@ -167,7 +170,7 @@ def _error(w: Floats, wrong: Floats) -> float:
 
 @literal_inlined
 def _vote(votes: Floats, one: Tree, test: Array, say: float) -> None:
-    """Add what a tree says of each test row, and how much that counts."""
+    """Add the votes of a tree, with weight `say`, to each test row."""
     c = votes.shape[1]
     for j in range(len(test)):
         label = _label(one.value[leaf(one, 0, test, j)])
@@ -177,7 +180,7 @@ def _vote(votes: Floats, one: Tree, test: Array, say: float) -> None:
 
 @literal_inlined
 def _label(value: Floats) -> int:
-    """The first of the largest."""
+    """The class with the largest value; the first one among equals."""
     best = 0
     for c in range(1, len(value)):
         if value[c] > value[best]:
@@ -189,27 +192,29 @@ def _label(value: Floats) -> int:
 
 
 class _Stages(NamedTuple):
-    """What the trees are grown from, stage by stage."""
+    """The random draws and parameters of all stages."""
 
     keys: Array
-    """(stages, c) what each tree starts its generator with."""
+    """(stages, c) the seed of each tree's generator."""
     masks: Floats
-    """(stages, n) 1 for the rows that each stage has."""
+    """(stages, n) 1 for the rows that a stage is trained on, else 0."""
     first: Floats
     """(c,) the raw predictions before the first stage."""
     rate: float
+    """The learning rate."""
     n_classes: int
+    """The number of classes; 0 for regression."""
 
 
 @dataclass(frozen=True)
 class GradientBoosting:
-    """Of squared errors, or of log loss for two classes and for more."""
+    """Gradient boosting of the squared error, or of the log loss for two or more classes."""
 
     estimator: Any
     work = staticmethod(work)
 
     def outputs(self, S: Sample, Z: Sample, asked: Asked) -> Iterator[Array]:
-        """Trained on S and on every S + z."""
+        """The outputs of the models trained on S and on every S + z, in blocks."""
         data = Columns(S, Z, asked)
         d, n = data.S.shape
         limits = limits_of(self.estimator, d, 0)._replace(criterion=SQUARES)
@@ -225,7 +230,7 @@ class GradientBoosting:
             yield _raw_answered(raw[np.newaxis], asked)
 
     def _draws(self, n: int, n_raw: int, seed: int) -> tuple[Array, Array]:
-        """What each tree starts its generator with, and which rows each stage leaves in."""
+        """The seed of each tree's generator, and a mask of the rows of each stage."""
         rng, n_stages = random_state(self.estimator, seed), self.estimator.n_estimators
         subsample = self.estimator.subsample
         keys = np.empty((n_stages, n_raw), dtype=np.uint64)
@@ -239,7 +244,7 @@ class GradientBoosting:
 
 @literal
 def _mask(uniform: Floats, n_in: int) -> Floats:
-    """1 for n_in of the rows, as scikit-learn chooses them."""
+    """A mask with 1 for n_in of the rows, chosen as scikit-learn chooses them."""
     n, chosen = len(uniform), 0
     mask = np.zeros(n)
     for i in range(n):
@@ -250,7 +255,10 @@ def _mask(uniform: Floats, n_in: int) -> Floats:
 
 
 def _first_raw(rows: Rows, n_classes: int) -> Floats:
-    """Where boosting starts from: the mean, or the shares of the classes, on the raw scale."""
+    """The initial raw predictions.
+
+    They are the mean, the log odds of two classes, or the centred logarithms of the class shares.
+    """
     if n_classes == 0:
         return np.array([rows.y.mean()])
     shares = np.bincount(rows.codes, minlength=n_classes) / len(rows.codes)
@@ -262,7 +270,7 @@ def _first_raw(rows: Rows, n_classes: int) -> Floats:
 
 
 def _raw_answered(raw: Floats, asked: Asked) -> Array:
-    """What is asked, from (r, n, c) raw predictions."""
+    """The outputs of the kind asked for, from (r, n, c) raw predictions."""
     if asked.kind == "number":
         return raw[:, :, 0]
     if asked.n_classes == 2:
@@ -280,7 +288,7 @@ def _raw_answered(raw: Floats, asked: Asked) -> Array:
 def _gradient_boosting(
     rows: Rows, limits: Limits, room: Scratch, one: Tree, stages: _Stages, test: Array
 ) -> Floats:
-    """(q, c) the raw predictions for the test rows."""
+    """(q, c) the raw predictions at the test rows."""
     n, n_raw = len(rows.w), len(stages.first)
     target = rows.y.copy()
     raw, gradient = np.empty((n_raw, n)), np.empty((n_raw, n))
@@ -311,7 +319,7 @@ def _gradient_boosting(
 
 @literal_inlined
 def _add_absent(raw: Floats, one: Tree, rows: Rows) -> None:
-    """Add what a tree says of the rows that it was grown without."""
+    """Add a tree's values to the raw predictions of the rows that it was grown without."""
     for row in range(len(raw)):
         if rows.w[row] == 0.0:
             raw[row] += one.value[_leaf_of(one, rows.columns, row), 0]
@@ -319,7 +327,7 @@ def _add_absent(raw: Floats, one: Tree, rows: Rows) -> None:
 
 @literal_inlined
 def _gradients(gradient: Floats, raw: Floats, target: Floats, codes: Array, n_classes: int) -> None:
-    """Fill in the negative gradients of the loss."""
+    """Fill `gradient` with the negative gradients of the loss."""
     n_raw, n = raw.shape
     for i in range(n):
         if n_classes == 0:
@@ -339,7 +347,7 @@ def _gradients(gradient: Floats, raw: Floats, target: Floats, codes: Array, n_cl
 
 @literal_inlined
 def _newton(one: Tree, node: int, rows: Rows, room: Scratch, k: int, n_classes: int) -> float:
-    """One Newton step of the loss for the rows of a leaf."""
+    """The value of a leaf: one Newton step of the log loss for its rows."""
     slope, curvature = 0.0, 0.0
     for i in range(one.start[node], one.end[node]):
         row = room.samples[i]
@@ -356,7 +364,7 @@ def _newton(one: Tree, node: int, rows: Rows, room: Scratch, k: int, n_classes: 
 
 @literal_inlined
 def _leaf_of(one: Tree, columns: Array, row: int) -> int:
-    """The leaf that a training row comes to."""
+    """The leaf that a training row reaches."""
     node = 0
     while one.left[node] >= 0:
         below = columns[one.feature[node], row] <= one.threshold[node]

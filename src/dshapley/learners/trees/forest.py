@@ -1,10 +1,9 @@
-"""Decision trees and forests of them.
+"""Decision trees, random forests and extra-trees.
 
-A forest draws the rows of each tree. The draws from S and from every S + z agree but for the places
-that go to z, which are the same for all z. So a tree without z is grown once, for all z; and for
-the others there is one tree of the rows of S that are left, of which z changes what is on its own
-way from the root down. Each node draws features by a key of its own, so that what z does not reach
-stays as it is.
+Each tree of a forest has a bag of rows. The bags for S and S + z agree in most places, and z takes
+the same places whichever point it is. So a tree whose bag does not have z is grown once for all z.
+In the other trees only the nodes on z's own path from the root are searched again. Each node draws
+its features from a random key of its own, so the parts that z does not reach stay the same.
 """
 
 from __future__ import annotations
@@ -54,11 +53,14 @@ from dshapley.learners.trees.splits import (
 __all__ = ["family"]
 
 _NUMBERS, _MOST = 8_000_000, 128
-"""Sums of tree values, and z, that are computed at once: Ctrl-C waits for compiled loops."""
+"""The largest numbers of output values, and of points z, in one call of a compiled loop.
+
+Ctrl-C takes effect only between calls.
+"""
 
 
 def family(estimator: Any) -> Family:
-    """A decision tree, a random forest or extra-trees."""
+    """The family for a decision tree, a random forest or extra-trees."""
     check_plain(estimator)
     if not hasattr(estimator, "n_estimators"):
         return Trees(estimator)
@@ -68,66 +70,70 @@ def family(estimator: Any) -> Family:
         return Forest(estimator)
     if estimator.bootstrap:
         raise UnsupportedError(
-            "class_weight with bootstrap=True changes its meaning with scikit-learn's version"
+            "the meaning of class_weight with bootstrap=True depends on scikit-learn's version"
         )
     return Trees(estimator)
 
 
 class _Rows(NamedTuple):
-    """S, or Z, as trees see it."""
+    """S or Z in the form that compiled loops take."""
 
     X: Array
-    """(d, n) of S, (r, d) of Z."""
+    """(d, n) for S, (r, d) for Z."""
     codes: Array
     y: Floats
 
 
 class _Bags(NamedTuple):
-    """What each tree is grown from."""
+    """The random keys and the bags of t trees."""
 
     keys: Array
+    """(t,)"""
     alone: Floats
-    """(t, n) how often it has each row of S, without z."""
+    """(t, n) how often each row of S is in the bag for S."""
     with_z: Floats
-    """(t, n) the same where z is among the rows that are drawn from."""
+    """(t, n) how often each row of S is in the bag for S + z."""
     n_z: Floats
-    """(t,) how often it has z."""
+    """(t,) how often z is in the bag for S + z."""
 
 
 class _Growing(NamedTuple):
-    """Room for the trees of a forest."""
+    """Memory for growing the trees of a forest."""
 
     room: Scratch
     base: Tree
-    """Without z."""
+    """The tree without z."""
     below: Tree
-    """What is grown anew below a node."""
+    """A subtree that is grown again with z."""
 
 
 class _Way(NamedTuple):
-    """What it takes to follow z down a tree."""
+    """The data for following z down a tree."""
 
     base: Tree
+    """The tree without z."""
     below: Tree
+    """Memory for a subtree that is grown again with z."""
     kept: Array
-    """The rows of the tree without z, node by node."""
+    """The rows of `base`, in the order of its nodes."""
     reached: Array
-    """The leaf of each test row."""
+    """The leaf of `base` that each test row reaches."""
     here: Array
-    """Room for the test rows that go the way of z."""
+    """Memory for the test rows that are in the same node as z."""
     test: Array
+    """(q, d) the test rows."""
 
 
 @dataclass(frozen=True)
 class Forest:
-    """Trees of which z changes only a part."""
+    """A forest whose trees are grown once for S and updated for each z."""
 
     estimator: Any
     accepts_nan = True
     work = staticmethod(work)
 
     def outputs(self, S: Sample, Z: Sample, asked: Asked) -> Iterator[Array]:
-        """Trained on S and on every S + z."""
+        """The outputs of the models trained on S and on every S + z, in blocks."""
         data = Columns(S, Z, asked, exact_sums=True)
         d, n = data.S.shape
         limits = limits_of(self.estimator, d, asked.n_classes, keyed=True, sort=False)
@@ -143,14 +149,17 @@ class Forest:
 
 
 def _blocks(n: int, cost: int) -> Iterator[tuple[int, slice]]:
-    """Ranges of Z, of `cost` numbers each; one at least."""
+    """The start and slice of each block of Z, whose points cost `cost` numbers each.
+
+    There is at least one block, which may be empty.
+    """
     size = int(np.clip(_NUMBERS // cost, 1, _MOST))
     for start in range(0, max(n, 1), size):
         yield start, slice(start, start + size)
 
 
 def _bags(estimator: Any, n: int, seed: int) -> _Bags:
-    """What the trees are grown from, for S of n rows."""
+    """The keys and bags of the trees for a set S of n rows."""
     n_trees = estimator.n_estimators
     keys = np.random.default_rng([seed, 1]).integers(2**63, size=n_trees, dtype=np.uint64)
     if not estimator.bootstrap:
@@ -162,12 +171,12 @@ def _bags(estimator: Any, n: int, seed: int) -> _Bags:
 
 @literal
 def _drawn(keys: Array, n: int, n_alone: int, n_with: int) -> tuple[Floats, Floats, Floats]:
-    """Bags of n_alone rows of S, and of n_with rows of S + z, that agree as far as they can.
+    """Bags of n_alone rows of S and of n_with rows of S + z that agree as much as possible.
 
-    A place in a bag goes through the rows in order and takes the i-th, for the one it had, with
-    probability 1/i: so it has each of the first n rows with the same probability, for every n at
-    once, and of a further row it takes note only now and then. The row that is taken after the i-th
-    is beyond the m-th with probability i/m.
+    This is reservoir sampling: a place in a bag visits the rows in order and replaces its row by
+    the i-th with probability 1/i. So after n rows each of them is in the place with probability
+    1/n, and adding row n + 1 changes few places. The code jumps from one replacement to the next:
+    after row i the next one is beyond row m with probability i/m.
     """
     alone, with_z = np.zeros((len(keys), n)), np.zeros((len(keys), n))
     n_z = np.zeros(len(keys))
@@ -190,7 +199,7 @@ def _drawn(keys: Array, n: int, n_alone: int, n_with: int) -> tuple[Floats, Floa
 
 
 def _n_drawn(max_samples: Any, n: int) -> int:
-    """How many rows a tree draws of n."""
+    """The number of rows that a tree draws from n rows."""
     if max_samples is None or n == 0:
         return n
     if isinstance(max_samples, Integral):
@@ -202,9 +211,9 @@ def _n_drawn(max_samples: Any, n: int) -> int:
 def _forest(
     S: _Rows, order: Array, Z: _Rows, bags: _Bags, test: Array, limits: Limits, growing: _Growing
 ) -> Floats:
-    """(1 + r, q, c) the summed values of the trees on the test rows: of S, then of every S + z.
+    """(1 + r, q, c) the sums over trees of their values at the test rows, for S and every S + z.
 
-    Zeros for S where there are no bags without z.
+    The sums for S are zero if `bags.alone` is empty.
     """
     room, base, below = growing.room, growing.base, growing.below
     d, n = S.X.shape
@@ -246,7 +255,7 @@ def _forest(
 
 @literal_inlined
 def _in_bag(order: Array, w: Floats) -> Array:
-    """The sorted columns, without rows that have no weight."""
+    """The sorted columns without the rows of weight zero."""
     n = 0
     for row in range(order.shape[1]):
         n += w[row] != 0.0
@@ -262,11 +271,11 @@ def _in_bag(order: Array, w: Floats) -> Array:
 
 @literal_part
 def _with_z(sums: Floats, way: _Way, rows: Rows, limits: Limits, room: Scratch, key: Any) -> None:
-    """Add to `sums` by how much z, the last row, changes what the tree says of each test row.
+    """Add to `sums` the changes that z, the last row, makes to the tree's value at each test row.
 
-    z is followed down the tree. At each node on its way the best split is searched for again. If it
-    is the one that was there, the side that z does not take is as it was. If not, all below is
-    grown anew.
+    The function follows z down the tree and searches for the best split again at each node on the
+    path. If the split divides the rows of S as before, the side without z is unchanged. If not, the
+    subtree is grown again.
     """
     base, below, reached, test = way.base, way.below, way.reached, way.test
     z, had = len(rows.w) - 1, len(way.kept) > 0
@@ -304,7 +313,7 @@ def _with_z(sums: Floats, way: _Way, rows: Rows, limits: Limits, room: Scratch, 
 
 @literal_inlined
 def _gather(room: Scratch, way: _Way, node: int, z: int) -> int:
-    """Make the rows of a node, and z, the first of `samples`; returns how many they are."""
+    """Put the rows of a node and z at the start of `samples`; return their number."""
     m = 0
     if len(way.kept) > 0:
         for i in range(way.base.start[node], way.base.end[node]):
@@ -318,9 +327,10 @@ def _gather(room: Scratch, way: _Way, node: int, z: int) -> int:
 def _parted(
     sums: Floats, way: _Way, node: int, threshold: float, z_left: bool, moved: bool, n_here: int
 ) -> int:
-    """How many test rows go on with z: they come first in `here`.
+    """Put the test rows on z's side of the split first in `here`, and return their number.
 
-    The others go where z changes nothing but, if a threshold has moved, which of them get there.
+    The subtree on the other side is unchanged, so the other test rows only need a new leaf if a
+    threshold has moved.
     """
     base, test = way.base, way.test
     feature = base.feature[node]
@@ -338,7 +348,7 @@ def _parted(
 
 @literal_inlined
 def _same(rows: Rows, base: Tree, kept: Array, node: int, threshold: float) -> bool:
-    """Whether a threshold sends the same rows of S to the left as the one that was there."""
+    """Whether a threshold sends the same rows of S to the left as the node's own threshold."""
     column = rows.columns[base.feature[node]]
     n_left = 0
     for i in range(base.start[node], base.end[node]):
@@ -350,7 +360,7 @@ def _same(rows: Rows, base: Tree, kept: Array, node: int, threshold: float) -> b
 def _replace(
     sums: Floats, j: int, new: Tree, node: int, base: Tree, reached: Array, had: bool
 ) -> None:
-    """Count the value of a node for test row j, and not that of the leaf it had reached."""
+    """Replace, in the sums of test row j, the value of its old leaf by that of a node of `new`."""
     for c in range(sums.shape[1]):
         sums[j, c] += new.value[node, c]
         if had:
@@ -359,14 +369,14 @@ def _replace(
 
 @dataclass(frozen=True)
 class Trees:
-    """Trees that are all grown anew for every z, from the random states of scikit-learn."""
+    """Trees that are grown again for every z, with the random states that scikit-learn uses."""
 
     estimator: Any
     accepts_nan = True
     work = staticmethod(work)
 
     def outputs(self, S: Sample, Z: Sample, asked: Asked) -> Iterator[Array]:
-        """Trained on S and on every S + z."""
+        """The outputs of the models trained on S and on every S + z, in blocks."""
         data = Columns(S, Z, asked)
         d, n = data.S.shape
         limits = limits_of(self.estimator, d, asked.n_classes)
@@ -390,7 +400,7 @@ class Trees:
 def _trees(
     rows: Rows, limits: Limits, room: Scratch, one: Tree, keys: Array, test: Array
 ) -> Floats:
-    """(q, c) the summed values of the trees on the test rows."""
+    """(q, c) the sums over trees of their values at the test rows."""
     sums = np.zeros((len(test), limits.n_classes))
     for t in range(len(keys)):
         grown(one, rows, limits, room, keys[t])

@@ -1,4 +1,4 @@
-"""Growing a decision tree depth first, node for node as scikit-learn does."""
+"""Grow a decision tree depth first, with the same order of nodes as in scikit-learn."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ __all__ = [
 ]
 
 _EPSILON = float(np.finfo(np.float64).eps)
-"""An impurity that counts as none."""
+"""An impurity of at most this counts as zero."""
 
 _ROOT = -1
 
 
 class Tree(NamedTuple):
-    """Nodes, parents before children. A leaf has left = -1."""
+    """The nodes of a tree, parents before children; a leaf has left = -1."""
 
     feature: Array
     threshold: Floats
@@ -50,22 +50,22 @@ class Tree(NamedTuple):
     """The rows of node i are samples[start[i]:end[i]]."""
     depth: Array
     value: Floats
-    """(nodes, c) shares of classes, or the mean; of leaves."""
+    """(nodes, c) class shares or the mean; set for leaves only."""
 
 
 class Root(NamedTuple):
-    """Where a tree, or a subtree, begins: with samples[:n_rows]."""
+    """The root of a tree or subtree, whose rows are samples[:n_rows]."""
 
     n_rows: int
     depth: int
     key: Any
-    """Of its draws, for trees whose nodes draw by keys of their own."""
+    """The random key of the root; unused unless `Limits.keyed`."""
     extra: int
-    """A row that the sorted columns lack, or -1."""
+    """A row that is missing in the sorted columns, or -1."""
 
 
 def tree(n_rows: int, limits: Limits) -> Tree:
-    """Room for a tree of so many rows."""
+    """Memory for a tree of `n_rows` rows."""
     n = max(2 * n_rows - 1, 1)
     return Tree(
         feature=np.empty(n, dtype=np.int32),
@@ -81,7 +81,7 @@ def tree(n_rows: int, limits: Limits) -> Tree:
 
 @literal_inlined
 def child_key(key: Any, side: int) -> Any:
-    """The key of a child (0 left, 1 right): mixed as in splitmix64."""
+    """The random key of a child (0 left, 1 right), made by the mixing function of splitmix64."""
     k = np.uint64(key) + np.uint64(0x9E3779B97F4A7C15) * np.uint64(side + 1)
     k = (k ^ (k >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     k = (k ^ (k >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -90,7 +90,7 @@ def child_key(key: Any, side: int) -> Any:
 
 @literal_inlined
 def _partition(column: Array, samples: Array, start: int, end: int, threshold: float) -> int:
-    """Rows at or below the threshold first; returns where the others start."""
+    """Move the rows at or below the threshold to the front; return where the others start."""
     a, b = start, end
     while a < b:
         row = samples[a]
@@ -106,7 +106,7 @@ def _partition(column: Array, samples: Array, start: int, end: int, threshold: f
 def _partition_columns(
     rows: Rows, room: Scratch, n_constant: int, start: int, end: int, cut: int, fresh: bool
 ) -> None:
-    """The same for every sorted column that is not constant: it stays sorted on either side."""
+    """Divide every sorted column that is not constant at `cut`; both sides stay sorted."""
     for i in range(start, cut):
         room.inside[room.samples[i]] = 1
     for place in range(n_constant, len(room.work)):
@@ -128,10 +128,10 @@ def _partition_columns(
 
 
 @literal_part
-def grow(  # noqa: C901 - in parts, it counts references at every node
+def grow(  # noqa: C901 - parts would cost reference counting of the arrays at every node
     tree: Tree, rows: Rows, limits: Limits, room: Scratch, root: Root
 ) -> int:
-    """Grow a tree, or a subtree; returns its number of nodes."""
+    """Grow a tree or a subtree; return its number of nodes."""
     n_nodes, top, whole = 0, 0, 0.0
     stack, keys, impurities = room.stack, room.keys, room.impurities
     fresh = limits.sorted_columns and root.n_rows == rows.order.shape[1]
@@ -152,7 +152,7 @@ def grow(  # noqa: C901 - in parts, it counts references at every node
         weight, impurity = total_up(rows, limits, room, start, end)
         if parent < 0:
             whole = weight
-        elif not limits.keyed:  # scikit-learn's, which rounding may leave above zero
+        elif not limits.keyed:  # scikit-learn's impurity, which rounding may leave above zero
             impurity = impurities[top + 1]
         feature, threshold = -1, 0.0
         if not is_leaf(limits, end - start, depth, impurity):
@@ -191,7 +191,7 @@ def grow(  # noqa: C901 - in parts, it counts references at every node
 
 @literal_inlined
 def is_leaf(limits: Limits, n_rows: int, depth: int, impurity: float) -> bool:
-    """Whether a node is not split any more."""
+    """Whether a node is not split any further."""
     return (
         depth >= limits.max_depth
         or n_rows < limits.min_split
@@ -202,7 +202,7 @@ def is_leaf(limits: Limits, n_rows: int, depth: int, impurity: float) -> bool:
 
 @literal_inlined
 def enter(room: Scratch, key: Any) -> None:
-    """Make the draws of a node depend on its key alone."""
+    """Reset the features and the generator, so that a node's draws depend only on its key."""
     for f in range(len(room.features)):
         room.features[f] = f
     room.state[0] = np.uint32(np.uint64(key) & np.uint64(0xFFFFFFFF))
@@ -210,7 +210,7 @@ def enter(room: Scratch, key: Any) -> None:
 
 @literal_inlined
 def leaf(tree: Tree, node: int, X: Array, row: int) -> int:
-    """The leaf below `node` that a row of X comes to."""
+    """The leaf below `node` that a row of X reaches."""
     while tree.left[node] >= 0:
         if X[row, tree.feature[node]] <= tree.threshold[node]:
             node = tree.left[node]
@@ -221,7 +221,7 @@ def leaf(tree: Tree, node: int, X: Array, row: int) -> int:
 
 @literal_inlined
 def plant(rows: Rows, limits: Limits, room: Scratch, key: Any) -> int:
-    """Get ready to grow a tree of all rows that have a weight; returns how many they are."""
+    """Prepare a tree of all rows with nonzero weight; return their number."""
     enter(room, key)
     n = 0
     for row in range(len(rows.w)):
@@ -240,5 +240,5 @@ def plant(rows: Rows, limits: Limits, room: Scratch, key: Any) -> int:
 
 @literal_part
 def grown(tree: Tree, rows: Rows, limits: Limits, room: Scratch, key: Any) -> int:
-    """Grow one tree of all rows that have a weight; returns its number of nodes."""
+    """Grow one tree of all rows with nonzero weight; return its number of nodes."""
     return grow(tree, rows, limits, room, Root(plant(rows, limits, room, key), 0, key, -1))

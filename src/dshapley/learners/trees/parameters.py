@@ -1,4 +1,4 @@
-"""What trees, forests and boosting share: their parameters and data, ready to grow trees from."""
+"""The parameters and data of trees, forests and boosting, in the form that growing needs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CRITERIA = {
     "entropy": ENTROPY,
     "log_loss": ENTROPY,
     "squared_error": SQUARES,
-    "friedman_mse": SQUARES,  # the same splits
+    "friedman_mse": SQUARES,  # chooses the same splits as squared_error
     "deprecated": SQUARES,
 }
 
@@ -38,11 +38,11 @@ _PLAIN = {
 }
 
 _NEVER = 2**31 - 1
-"""A depth that no tree reaches."""
+"""A depth that no tree reaches; also the exclusive upper limit of a tree's first random draw."""
 
 
 def check_plain(estimator: Any) -> None:
-    """Refuse parameters that the growing of trees here does not know."""
+    """Raise an UnsupportedError for parameters that the compiled loops do not support."""
     for name, value in _PLAIN.items():
         given = getattr(estimator, name, value)
         if given is not None if value is None else given != value:
@@ -60,9 +60,9 @@ def check_plain(estimator: Any) -> None:
 def limits_of(
     estimator: Any, n_features: int, n_classes: int, *, keyed: bool = False, sort: bool = True
 ) -> Limits:
-    """How the trees of an estimator may grow; `n_classes` is 0 for numbers.
+    """The limits for the trees of an estimator; `n_classes` is 0 for regression.
 
-    Columns are kept sorted, where it is allowed to `sort`, if most of them are looked at.
+    If `sort` allows it, columns are kept sorted for trees that search most of them at each node.
     """
     random = (
         getattr(estimator, "splitter", "best") == "random" or "Extra" in type(estimator).__name__
@@ -94,7 +94,10 @@ def _max_features(wanted: Any, n_features: int) -> int:
 
 
 class Columns:
-    """S, Z and the test rows in single precision, as scikit-learn's trees see them."""
+    """S, Z and the test rows in single precision, as scikit-learn's trees use them.
+
+    With `exact_sums`, regression targets are rounded so that their sums are exact (see `_unit`).
+    """
 
     def __init__(self, S: Sample, Z: Sample, asked: Asked, *, exact_sums: bool = False) -> None:
         self._sample, self._asked = S, asked
@@ -103,7 +106,7 @@ class Columns:
             self.Z = Z.X.astype(np.float32)
             self.test = np.ascontiguousarray(asked.X, dtype=np.float32)
         if not all(np.isfinite(X).all() for X in (self.S, self.Z, self.test)):
-            raise FitError("missing values, or such as do not fit single precision")
+            raise FitError("X has missing values or values that are too large for single precision")
         self.codes, self.codes_Z = (self._codes(sample) for sample in (S, Z))
         self.y, self.y_Z = S.y.astype(np.float64), Z.y.astype(np.float64)
         if asked.classes is None and exact_sums and len(S) > 0:
@@ -117,19 +120,19 @@ class Columns:
 
     @property
     def trainable(self) -> bool:
-        """Whether S can be trained on: see `Family`."""
+        """Whether S can be trained on (see `Family`)."""
         if self._asked.classes is None:
             return len(self._sample) > 0
         return bool(np.bincount(self.codes, minlength=self._asked.n_classes).all())
 
     @cached_property
     def order(self) -> Array:
-        """(d, n) the rows of S by each column, rising."""
+        """(d, n) the rows of S sorted by each column, ascending."""
         return np.argsort(self.S, axis=1, kind="stable").astype(np.uint32)
 
     @cached_property
     def _two_values(self) -> Array:
-        """(d,) whether a column of S has no more than two values."""
+        """(d,) whether a column of S has at most two values."""
         low, high = self._ends
         return ((low[:, None] == self.S) | (high[:, None] == self.S)).all(axis=1)
 
@@ -138,7 +141,7 @@ class Columns:
         return self.S.min(axis=1, initial=np.inf), self.S.max(axis=1, initial=-np.inf)
 
     def rows(self, z: int, weights: Floats) -> Rows:
-        """S with row z of Z, or without one for z = -1; `weights` are those of the classes."""
+        """S with row z of Z, or S alone for z = -1; `weights` holds the class weights."""
         if z < 0:
             return Rows(
                 self.S, self.order, self._two_values, self.codes, self.y.copy(), weights[self.codes]
@@ -156,7 +159,7 @@ class Columns:
         )
 
     def class_weights(self, class_weight: Any) -> Floats:
-        """(1 + r, c) the weights of the classes for S and for every S + z."""
+        """(1 + r, c) the class weights for S and for every S + z."""
         assert self._asked.classes is not None
         counts = np.bincount(self.codes, minlength=self._asked.n_classes)
         found = np.empty((1 + len(self.Z), len(counts)))
@@ -171,9 +174,10 @@ class Columns:
 
 
 def _unit(y: Floats) -> float:
-    """Multiples of it, 12 digits or so of y, have sums that are exact; 0 if y spans too much.
+    """A unit such that sums of multiples of it are exact; 0 if the range of y is too large.
 
-    Then splits that are equally good are so to the last bit, whatever the order of the rows.
+    Rounding y to multiples keeps at least 9 digits of its typical value. With exact sums, equally
+    good splits are equal to the last bit, whatever the order of the rows.
     """
     typical, most = float(np.median(np.abs(y))), float(np.abs(y).max())
     if most == 0.0:
@@ -184,7 +188,7 @@ def _unit(y: Floats) -> float:
 
 @literal
 def _inserted(order: Array, columns: Array, z: Array, found: Array) -> Array:
-    """The sorted columns with one more row, the last, behind those that are equal to it."""
+    """Insert a new last row z into the sorted columns, after rows with the same value."""
     n = order.shape[1]
     for f in range(len(order)):
         i = n
@@ -197,26 +201,26 @@ def _inserted(order: Array, columns: Array, z: Array, found: Array) -> Array:
 
 
 def answered(values: Floats, asked: Asked) -> Array:
-    """What is asked, from (r, n, c) probabilities or (r, n, 1) numbers."""
+    """The outputs of the kind asked for, from (r, n, c) probabilities or (r, n, 1) numbers."""
     if asked.kind == "number":
         return values[:, :, 0]
     if asked.kind == "probability":
         return values
-    values = values.round(12)  # sums of 1/3 and 2/3 tie or not by the order they were added in
+    values = values.round(12)  # otherwise ties of sums such as 1/3 + 2/3 depend on their order
     return as_labels(values.argmax(axis=2), asked.n_classes) if asked.kind == "label" else values
 
 
 def random_state(estimator: Any, seed: int) -> np.random.RandomState:
-    """The generator that a refitted copy of the estimator starts from."""
+    """The generator that a refitted clone of the estimator starts with."""
     return np.random.RandomState(seeded(estimator, seed).random_state)
 
 
 def first_draws(states: Array) -> Array:
-    """What a tree with each of these random states starts its own generator with."""
+    """The seed of the split generator of a scikit-learn tree, for each of these random states."""
     draws = [np.random.RandomState(state).randint(0, _NEVER) for state in states]
     return np.array(draws, dtype=np.uint64)
 
 
 def work(k: Floats) -> Floats:
-    """Growing a tree on k rows sorts them at every level; a tree of one row costs something too."""
+    """The approximate work for set size k: k log k for sorting, plus a constant for small trees."""
     return np.asarray(16 + k * np.log2(k + 1))

@@ -1,11 +1,9 @@
-"""The best split of a node, found as scikit-learn finds it.
+"""Find the best split of a node in the same way as scikit-learn.
 
-The features come in the order in which scikit-learn's generator draws them, and splits are compared
-in its very arithmetic, so that equal seeds give equal trees. Only where two splits are equally good
-may sums of fractions, added in another order, choose the other.
-
-What differs is how the rows of a node get sorted. Columns are sorted once for all trees; a node
-takes its rows in order from there, and only small ones sort their own.
+Features are drawn in the same order, and splits are compared with the same arithmetic, so equal
+seeds give equal trees. The exception is two equally good splits, where sums of fractions that are
+added in a different order may decide differently. Sorting is different: columns are sorted once for
+all trees, large nodes read their rows from the sorted columns, and only small nodes sort their own.
 """
 
 from __future__ import annotations
@@ -35,88 +33,102 @@ __all__ = [
 GINI, ENTROPY, SQUARES = 0, 1, 2
 
 _EQUAL = np.float32(1e-7)
-"""Values of a column this near are one value."""
+"""Values of a column that differ by at most this count as equal, as in scikit-learn."""
 
 _MARGIN = 1e-10
-"""A split that is worse by this share is worse, however it is computed."""
+"""The margin of the quick check for better splits, much larger than its rounding errors."""
 
 _LARGEST_DRAW = 2147483647
 
 
 class Limits(NamedTuple):
-    """How a tree may grow: the parameters of the estimator, in numbers."""
+    """The limits on growing a tree: the parameters of the estimator as numbers."""
 
     n_classes: int
-    """1 for numbers."""
+    """The number of classes; 1 for regression."""
     criterion: int
+    """GINI, ENTROPY or SQUARES."""
     random: bool
-    """Thresholds are drawn, as in extra-trees, not searched for."""
+    """Draw thresholds at random, as in extra-trees, instead of searching for the best."""
     max_features: int
     max_depth: int
     min_split: int
     min_leaf: int
     keyed: bool
-    """Draw the features of a node from its own key, so that a subtree depends on its rows alone.
+    """Draw the features of a node with its own random key, so other nodes cannot affect a subtree.
 
-    Else from one stream for the tree, as scikit-learn does: features of a node depend on all nodes
-    before it.
+    If False, the whole tree draws from one stream, as in scikit-learn, and the features of a node
+    depend on all nodes before it.
     """
     sorted_columns: bool
-    """Keep every column of every node sorted: for trees that look at most of them."""
+    """Keep every column of every node sorted, which pays off if most columns are searched."""
 
 
 class Rows(NamedTuple):
-    """What a tree is trained on."""
+    """The data that a tree is trained on."""
 
     columns: Array
-    """(d, n) in single precision, as for scikit-learn."""
+    """(d, n) the features in single precision, as in scikit-learn."""
     order: Array
-    """(d, r) the rows by each column, rising; rows that are not asked for may be missing."""
+    """(d, r) the rows sorted by each column, ascending.
+
+    Rows of weight zero may be missing, and so may the row `Node.extra`.
+    """
     two_values: Array
-    """(d,) 1 for columns that are known to have no more than two values."""
+    """(d,) 1 for columns that are known to have at most two values."""
     codes: Array
-    """(n,) of classes; zeros for numbers."""
+    """(n,) the class codes; zeros for regression."""
     y: Floats
-    """(n,) numbers, or the codes as such."""
+    """(n,) the targets of a regression, or the class codes as floats."""
     w: Floats
-    """(n,) weights."""
+    """(n,) the weights of the rows."""
 
 
 class Node(NamedTuple):
-    """A node to be split: of the rows samples[start:end]."""
+    """A node to be split, with the rows samples[start:end]."""
 
     start: int
     end: int
     weight: float
-    """Of its rows together: see `total_up`."""
+    """The total weight of its rows (see `total_up`)."""
     extra: int
-    """A row of it that the sorted columns lack, or -1."""
+    """A row of the node that is missing in the sorted columns, or -1."""
 
 
 class Scratch(NamedTuple):
-    """Room to work in, used again for every tree."""
+    """Working memory that is reused for every tree."""
 
     samples: Array
+    """(n,) the rows of the tree, so ordered that those of each node are adjacent."""
     features: Array
+    """(d,) the features, permuted by `best_split`; those known to be constant come first."""
     constants: Array
+    """(d,) the features that are known to be constant."""
     sorted: Array
+    """(n,) the rows of a node, sorted by one column."""
     values: Array
+    """(n,) the values of one column for the rows of a node."""
     inside: Array
+    """(n,) 1 for marked rows, such as those of the current node."""
     work: Array
+    """(d, n) the sorted columns of the tree, divided by nodes, if `Limits.sorted_columns`."""
     spare: Array
+    """(n,) temporary memory for dividing a sorted column."""
     total: Floats
+    """(c,) the weight of each class, or the weighted sum of y, in a node."""
     left: Floats
+    """(c,) the same for one side of a split."""
     stack: Array
     keys: Array
     impurities: Floats
     state: Array
-    """(1,) of the generator."""
+    """(1,) the state of the random generator."""
     so_far: Floats
     """(3, n) running sums over the rows of a node."""
 
 
 def scratch(n_rows: int, n_features: int, limits: Limits) -> Scratch:
-    """Room to grow trees of so many rows."""
+    """Working memory to grow trees of `n_rows` rows."""
     shape = (n_features, n_rows) if limits.sorted_columns else (0, 0)
     return Scratch(
         samples=np.empty(n_rows, dtype=np.uint32),
@@ -139,7 +151,7 @@ def scratch(n_rows: int, n_features: int, limits: Limits) -> Scratch:
 
 @literal_inlined
 def _draw(state: Array) -> int:
-    """The next number of scikit-learn's generator, below 2^31."""
+    """The next number, below 2^31, of the generator that scikit-learn's trees use."""
     mask = np.uint64(0xFFFFFFFF)
     s = np.uint64(state[0])
     if s == np.uint64(0):
@@ -155,7 +167,7 @@ def _draw(state: Array) -> int:
 def total_up(
     rows: Rows, limits: Limits, room: Scratch, start: int, end: int
 ) -> tuple[float, float]:
-    """Fill in room.total for a node; return its weight and its impurity."""
+    """Fill room.total for a node; return its total weight and its impurity."""
     total = room.total
     weight, squares = 0.0, 0.0
     for c in range(limits.n_classes):
@@ -177,7 +189,7 @@ def total_up(
 
 @literal_inlined
 def _impurity(total: Floats, weight: float, limits: Limits) -> float:
-    """Of classes."""
+    """The Gini impurity or the entropy of class weights."""
     if limits.criterion == GINI:
         squares = 0.0
         for c in range(limits.n_classes):
@@ -195,9 +207,10 @@ def _impurity(total: Floats, weight: float, limits: Limits) -> float:
 def worth(
     rows: Rows, limits: Limits, room: Scratch, node: Node, cut: int, impurity: float
 ) -> tuple[float, tuple[float, float]]:
-    """By how much a split lowers the impurity of a node, and the impurities of the two sides.
+    """The decrease in impurity by a split at `cut`, and the impurities of the two sides.
 
-    With scikit-learn's sums: over the smaller side, and from the total for the other.
+    As in scikit-learn, sums run over the smaller side, and the other side is the difference from
+    the total.
     """
     start, end, weight = node.start, node.end, node.weight
     left, w_left = room.left, 0.0
@@ -230,16 +243,17 @@ def worth(
 
 @literal_inlined
 def node_value(value: Floats, limits: Limits, room: Scratch, weight: float) -> None:
-    """What a leaf says, from the node's totals."""
+    """Fill `value` with the value of a leaf: the class shares or the mean of its rows."""
     for c in range(limits.n_classes):
         value[c] = room.total[c] / weight
 
 
 @literal_inlined
 def _sort(rows: Rows, room: Scratch, node: Node, f: int) -> bool:
-    """Rows and values of a node by column f into `sorted` and `values`; False if it is constant.
+    """Sort the rows of a node by column f into `sorted`; return False if the column is constant.
 
-    A large node finds its rows, which are marked in `inside`, in the sorted column.
+    A small node sorts its rows. A large node, whose rows are marked in `inside`, reads them from
+    the sorted column.
     """
     start, m = node.start, node.end - node.start
     column, values, ordered = rows.columns[f], room.values, room.sorted
@@ -266,7 +280,7 @@ def _sort(rows: Rows, room: Scratch, node: Node, f: int) -> bool:
         found += room.inside[order[i]]
         if found == m:
             break
-    if found < m:  # but for one
+    if found < m:  # the extra row is missing in the sorted columns: insert it
         v = column[node.extra]
         j = found
         while j > 0 and column[ordered[j - 1]] > v:
@@ -278,7 +292,7 @@ def _sort(rows: Rows, room: Scratch, node: Node, f: int) -> bool:
 
 @literal_inlined
 def _is_large(m: int, n: int) -> bool:
-    """Whether m of n rows are found in a sorted column sooner than they are sorted."""
+    """Whether m of n rows are read from a sorted column faster than sorted by insertion."""
     return m * m > 4 * n
 
 
@@ -287,7 +301,10 @@ def _search(
     rows: Rows, limits: Limits, room: Scratch, column: Array, ordered: Array, weight: float,
     best: float,
 ) -> tuple[float, int]:  # fmt: skip
-    """The best place to split rows that are in order, if it is better than `best`; else 0."""
+    """The score and position of the best split of sorted rows; position 0 if none beats `best`.
+
+    A split at position i puts the first i rows on the left.
+    """
     if limits.criterion == SQUARES:
         return _search_squares(rows, limits, room, column, ordered, weight, best)
     if limits.criterion == GINI and limits.n_classes == 2:
@@ -310,8 +327,8 @@ def _search_squares(
         sum_y += rows.w[row] * rows.y[row]
         sum_w += rows.w[row]
         left[i], w_left[i] = sum_y, sum_w
-    # Most columns have no place that is good enough: that is seen without a quotient, and four
-    # places at a time.
+    # Most columns have no better split. This loop finds that out quickly, because it does not
+    # divide and can be vectorised.
     bar = best - abs(best) * _MARGIN
     n_better = 0
     for i in range(m - 1):
@@ -335,7 +352,7 @@ def _search_two(
     rows: Rows, limits: Limits, room: Scratch, column: Array, ordered: Array, weight: float,
     best: float,
 ) -> tuple[float, int]:  # fmt: skip
-    """Gini's impurity for two classes."""
+    """`_search` for the Gini impurity of two classes, with a quick check like _search_squares."""
     m, total, min_leaf = len(ordered), room.total, limits.min_leaf
     left_0, left_1, w_left = room.so_far[0], room.so_far[1], room.so_far[2]
     sum_0, sum_1, sum_w, place = 0.0, 0.0, 0.0, 0
@@ -403,7 +420,7 @@ def _search_gini(
 
 @literal_inlined
 def _gini(total: Floats, left: Floats, weight: float, w_left: float, limits: Limits) -> float:
-    """What scikit-learn compares, in its own arithmetic."""
+    """The score of a split by Gini impurity, in the arithmetic of scikit-learn."""
     squares_left, squares_right = 0.0, 0.0
     w_right = weight - w_left
     for c in range(limits.n_classes):
@@ -453,7 +470,7 @@ def _search_entropy(
 
 @literal_inlined
 def _proxy(limits: Limits, room: Scratch, weight: float, w_left: float) -> float:
-    """How good a split is whose left side has the sums `left`."""
+    """The score of a split whose left side has the sums room.left; higher is better."""
     if limits.criterion == SQUARES:
         left, right = room.left[0], room.total[0] - room.left[0]
         return left * left / w_left + right * right / (weight - w_left)
@@ -464,7 +481,7 @@ def _proxy(limits: Limits, room: Scratch, weight: float, w_left: float) -> float
 
 @literal_inlined
 def _count(rows: Rows, limits: Limits, left: Floats, row: int, sign: float) -> float:
-    """Add a row to `left`, or take it away; returns its weight."""
+    """Add a row to `left` (sign 1) or remove it (sign -1); return its signed weight."""
     w = sign * rows.w[row]
     if limits.criterion == SQUARES:
         left[0] += w * rows.y[row]
@@ -477,7 +494,7 @@ def _count(rows: Rows, limits: Limits, left: Floats, row: int, sign: float) -> f
 def _at(
     rows: Rows, limits: Limits, room: Scratch, node: Node, column: Array, threshold: float
 ) -> float:
-    """How good a given threshold is; -inf where a side gets too few rows."""
+    """The score of a given threshold; -inf if a side gets fewer than min_leaf rows."""
     n_left, w_left = 0, 0.0
     for c in range(limits.n_classes):
         room.left[c] = 0.0
@@ -493,7 +510,7 @@ def _at(
 
 @literal_inlined
 def _only_place(column: Array, ordered: Array) -> int:
-    """Where a column of two values changes from one to the other."""
+    """The position at which a sorted column of two values changes from the lower to the higher."""
     a, b = 0, len(ordered) - 1
     low = column[ordered[0]]
     while b - a > 1:
@@ -509,7 +526,10 @@ def _only_place(column: Array, ordered: Array) -> int:
 def _at_place(
     rows: Rows, limits: Limits, room: Scratch, ordered: Array, place: int, weight: float
 ) -> float:
-    """How good it is to split there, from the sums of the smaller side."""
+    """The score of a split at `place`; -inf if a side gets fewer than min_leaf rows.
+
+    The sums run over the smaller side only.
+    """
     m, w_left = len(ordered), 0.0
     if place < limits.min_leaf or m - place < limits.min_leaf:
         return -np.inf
@@ -528,13 +548,14 @@ def _at_place(
 
 
 @literal_part
-def best_split(  # noqa: C901, PLR0915 - in parts, it counts references at every column
+def best_split(  # noqa: C901, PLR0915 - parts would cost reference counting at every column
     rows: Rows, limits: Limits, room: Scratch, node: Node, n_known: int, fresh: bool
 ) -> tuple[int, float, int]:
-    """Feature and threshold of the best split, feature -1 if there is none; and constant features.
+    """The feature and threshold of the best split, and the number of known constant features.
 
-    The features are drawn as scikit-learn does, which remembers those that are constant: in
-    `features`, the first n_known. `fresh`: the node has all rows, as they were sorted.
+    The feature is -1 if there is no valid split. As in scikit-learn, features that are constant in
+    a node are remembered for its children: they are the first `n_known` of `features`. If `fresh`,
+    the node has all rows of the tree, and its sorted columns are those in `rows.order`.
     """
     start, end, weight = node.start, node.end, node.weight
     m, n_features = end - start, len(rows.columns)

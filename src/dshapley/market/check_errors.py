@@ -1,4 +1,7 @@
-"""How much a check can tell: errors of draws and of test rows on both sides, in both verdicts."""
+"""The errors in a buyer's check: of draws and of test rows, on both sides.
+
+They give the intervals of both verdicts, and say how many test rows a verdict needs.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +24,14 @@ from dshapley.market.comparison import (
 __all__ = ["GROUPS", "Evidence", "Interval", "TestRows"]
 
 Interval = tuple[float, float, float]
-"""An estimate with the ends of its interval."""
+"""An estimate and the two ends of its interval."""
 
 GROUPS = 20
-"""Of test rows, for the jackknife."""
+"""How many groups the jackknife divides the test rows into."""
 _TIMES = tuple(2 ** (i / 2) for i in range(1, 21))
-"""So many times the buyer's test rows are looked at, to say how many it would take."""
+"""The multiples of the buyer's test rows that are tried to say how many are needed."""
 _SIMULATED = 200
+"""How often the test rows' error is simulated to see how much the rank correlation varies."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,9 +41,10 @@ class TestRows:
     Attributes
     ----------
     influence
-        By how much each group of the buyer's test rows moves each of the buyer's values.
+        How much each group of the buyer's test rows changes each of the buyer's values.
     own, theirs
-        How many test rows the buyer has, and the seller; None where the list does not say.
+        How many test rows the buyer and the seller have; `theirs` is None if the list does not
+        say, and is then taken to be the same.
     """
 
     influence: Floats
@@ -48,20 +53,20 @@ class TestRows:
 
     @property
     def ratio(self) -> float:
-        """The seller's error of test rows over the buyer's: alike for each row."""
+        """The seller's error divided by the buyer's, if each test row contributes equally."""
         return math.sqrt(self.own / (self.theirs or self.own))
 
     @property
     def freedom(self) -> float:
-        """Of the jackknife's errors."""
+        """The degrees of freedom of the jackknife's errors."""
         return float(len(self.influence) - 1)
 
     def of_sum(self) -> float:
-        """The standard error that the buyer's test rows give to the sum of the buyer's values."""
+        """The standard error of the sum of the buyer's values that is due to the test rows."""
         return float(np.sqrt((self.influence.sum(axis=1) ** 2).sum()))
 
     def times(self, more: float) -> TestRows:
-        """With so many times the buyer's test rows."""
+        """The same if the buyer had `more` times as many test rows."""
         rows = round(self.own * more)
         seller = self.theirs or self.own
         return TestRows(self.influence / math.sqrt(more), rows, seller)
@@ -69,7 +74,7 @@ class TestRows:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Evidence:
-    """Both sides' values of what was bought, and all that is known of their errors.
+    """Both sides' values of what was bought, and all that is known about their errors.
 
     Attributes
     ----------
@@ -78,15 +83,17 @@ class Evidence:
     draws
         The influence of each of the buyer's draws on each value.
     reliability
-        That of the list's values, by its draws alone; NaN where the list does not say.
+        The reliability of the list's values by its draws alone; NaN if the list does not say.
     errors
-        The standard errors of both sums that the draws leave.
+        The standard errors of the list's sum and of the buyer's that are due to the draws.
     freedom
-        Of the buyer's.
+        The degrees of freedom of the buyer's error.
     tolerance
-        What cutting permutations may have taken.
+        How much value cutting permutations may have taken.
     test
-        The error of the test rows; None where both sides have the same, so that it cancels.
+        The error of the test rows; None if both sides have the same test rows, so that it cancels.
+    confidence
+        The confidence of the intervals.
     """
 
     values: Floats
@@ -101,7 +108,7 @@ class Evidence:
 
     @property
     def total_errors(self) -> tuple[float, float]:
-        """The standard errors of both sums, of draws and test rows together."""
+        """The standard errors of both sums, due to draws and test rows together."""
         if self.test is None:
             return self.errors
         own = self.test.of_sum()
@@ -111,12 +118,12 @@ class Evidence:
         )
 
     def worth(self) -> tuple[Interval, float]:
-        """The absolute percentage error with its interval, and the error of the signed one."""
+        """The absolute percentage error with its interval, and its error before taking |.|."""
         sums = float(self.values.sum()), float(self.own.sum())
         return ape(sums, self.total_errors, self._quantile(), self.tolerance)
 
     def reach(self) -> float:
-        """Half of the width of the interval of the signed percentage error."""
+        """Half the width of the interval of the percentage error with its sign."""
         (_, error), listed = self.worth(), float(self.values.sum())
         return self._quantile() * error + self.tolerance / listed
 
@@ -136,13 +143,13 @@ class Evidence:
         return r, ceiling, corrected(r, ceiling)
 
     def would_show(self, question: str, asked: float) -> bool:
-        """Whether errors are small enough to show that a right list is right.
+        """Whether the errors are small enough to show that a right list is right.
 
-        A right order has the correlation that errors let through. A right total may be off by as
-        much as the errors make it, so its interval may be `asked` wide in all.
+        The correlation of a right order is the ceiling. The estimated error of a right total may
+        lie anywhere in its interval, so the whole interval may be at most `asked` wide.
         """
         if question == "worth":
-            return self.reach() <= asked / 2  # of a NaN it is not
+            return self.reach() <= asked / 2  # false for NaN
         ceiling = self.ceiling()
         if not ceiling > 0:
             return False
@@ -150,7 +157,7 @@ class Evidence:
         return corrected(r, ceiling)[1] >= asked
 
     def rows_needed(self, question: str, asked: float) -> int | None:
-        """About how many test rows of the buyer's would show it; None where no number does."""
+        """About how many test rows the buyer needs to show it; None if no number is enough."""
         if self.test is None:
             return None
         for times in _TIMES:
@@ -160,11 +167,11 @@ class Evidence:
         return None
 
     def on_the_sellers_rows(self) -> Evidence:
-        """What it would probably be with the seller's test rows: their error cancels."""
+        """The evidence if the buyer had the seller's test rows, whose error would cancel."""
         return replace(self, test=None)
 
     def ceiling(self) -> float:
-        """The rank correlation that the errors on both sides let through where both agree."""
+        """The rank correlation to expect of two sides that agree, given the errors of both."""
         if len(self.draws) < FEWEST:
             return math.nan
         if self.test is None:
@@ -173,13 +180,16 @@ class Evidence:
         alone = halves_correlation(self.own, [self.test.influence])
         if not both > 0:
             return both
-        # Of the variance that is no noise. The list's halves of draws share their test rows, so
-        # that the error of these looks like signal there.
+        # The list's reliability is from halves of its draws, which share their test rows. It counts
+        # the error of these rows as signal, so the noise is added here, relative to the signal.
         noise = (1 - alone) / both * self.test.ratio**2
         return math.sqrt(self.reliability / (1 + noise) * both)
 
     def _spread(self) -> tuple[float, float]:
-        """The variance of Fisher's z that errors of test rows cause, being common to the points."""
+        """The variance of Fisher's z due to test rows, and its degrees of freedom.
+
+        Test rows are common to all points, so an interval over the points does not cover them.
+        """
         if self.test is None or len(self.own) < 4:
             return 0.0, math.inf
         influence = self.test.influence
@@ -195,7 +205,7 @@ class Evidence:
 
 
 def _pooled(parts: list[tuple[float, float]], known: float) -> float:
-    """Degrees of freedom of a sum of variances (Welch, Satterthwaite), one part known exactly."""
+    """Degrees of freedom of a sum of variances, of which `known` is exact (Welch-Satterthwaite)."""
     total = sum(variance for variance, _ in parts) + known
     rough = sum(variance**2 / freedom for variance, freedom in parts)
     return total**2 / rough if rough > 0 else math.inf

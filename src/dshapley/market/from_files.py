@@ -1,4 +1,4 @@
-"""Both sides of a sale from files: run folders, tables, price lists and summaries."""
+"""The functions of a sale on files, for the command line: run folders, tables, lists, summaries."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ import numpy as np
 from dshapley.data.points import Bundles, Points
 from dshapley.data.tables import prepare, read_table, task_of
 from dshapley.errors import InputError, nearest, warn
-from dshapley.inference.valuation import Valuation, estimate
+from dshapley.inference.sampled import estimate
+from dshapley.inference.valuation import Valuation
 from dshapley.learners.by_name import MODELS, model_from_name
-from dshapley.market.agreement import Check, check
-from dshapley.market.coding import table_summary
+from dshapley.market.buyer_check import Check, check
 from dshapley.market.matching import Match, match
 from dshapley.market.price_list_file import PriceList, load_prices
 from dshapley.market.pricing import price_list
 from dshapley.market.splitting import Splitting, splitting
-from dshapley.market.summaries import load_summary
+from dshapley.market.summaries import table_summary
+from dshapley.market.summary_file import load_summary
 from dshapley.metrics.scorers import is_metric_name
 from dshapley.potentials import potential
 from dshapley.running.run import METHOD
@@ -29,10 +30,10 @@ from dshapley.running.source_tables import run_tables
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["checked", "matched", "priced", "split"]
+__all__ = ["check_of_files", "match_of_files", "price_list_of_run", "splitting_of_runs"]
 
 
-def priced(
+def price_list_of_run(
     folder: Path,
     *,
     m: Sequence[int],
@@ -40,10 +41,10 @@ def priced(
     source: Path | None = None,
     **pricing: Any,
 ) -> PriceList:
-    """The price list of a run of `dshapley value`, with these columns of its table if asked."""
+    """The price list of a run of `dshapley value`, with columns of its table as details."""
     valuation = _valuation(folder)
     if valuation.about.context.share != 1:
-        warn(f"{folder}: only the rows that were measured are priced, not those predicted")
+        warn(f"{folder}: only the rows with measured values are priced, not those predicted")
     shown = _details(folder, valuation, details, source) if details else None
     return price_list(valuation, m=list(m) or None, details=shown, **pricing)
 
@@ -51,16 +52,18 @@ def priced(
 def _details(
     folder: Path, valuation: Valuation, columns: Sequence[str], source: Path | None
 ) -> pd.DataFrame:
-    """Columns of the table that the priced rows are from, in their order."""
+    """Columns of the table of the priced rows, in the order of these rows."""
     tables = run_tables(folder, valuation.about, source=source)
     name_column = tables.asked.id
     if tables.asked.group is not None:
-        raise InputError(f"--details: {folder} holds bundles, and a bundle is many rows")
-    tables.valued()  # an error where the table is not what it was
+        raise InputError(
+            f"--details: {folder} has bundles, and a bundle has many rows: leave out --details"
+        )
+    tables.valued()  # an error if the table has changed since the run
     table = read_table(tables.of_rows, text=[name_column])
     for name in columns:
         if list(columns).count(name) > 1:
-            raise InputError(f"--details {name}: once is enough")
+            raise InputError(f"--details {name}: give each column once")
         if name not in table.columns:
             raise InputError(
                 f"--details: the table has no column {name!r}; {nearest(name, table.columns)}"
@@ -69,19 +72,19 @@ def _details(
     by_name = table[list(columns)].set_axis(names.astype(str))
     ids = [str(name) for name in valuation.ids]
     if by_name.index[by_name.index.isin(ids)].has_duplicates:
-        raise InputError(f"--details: some ids of {folder} are those of several rows of its table")
+        raise InputError(f"--details: some ids of {folder} belong to several rows of its table")
     return by_name.loc[ids]
 
 
-def split(folder: Path, rows: Path, *, source: Path | None = None) -> Splitting:
-    """Bundles of one run beside their rows, valued in another.
+def splitting_of_runs(folder: Path, rows: Path, *, source: Path | None = None) -> Splitting:
+    """The values of bundles beside those of their rows, which were valued in another run.
 
-    Which row is in which bundle is read from the table of the first run.
+    The table of the first run says which row is in which bundle.
     """
     whole, parts = _valuation(folder), _valuation(rows)
     tables = run_tables(folder, whole.about, source=source)
     if tables.asked.group is None:
-        raise InputError(f"{folder} holds no bundles: value them with --group COLUMN")
+        raise InputError(f"{folder} has no bundles: value them with --group COLUMN")
     ours, theirs = (v.about.identity for v in (whole, parts))
     for name, a, b in (
         ("database", ours.database, theirs.database),
@@ -89,13 +92,13 @@ def split(folder: Path, rows: Path, *, source: Path | None = None) -> Splitting:
     ):
         if a != b:
             raise InputError(
-                f"{rows} was valued with another {name} than {folder}: repeat its command without "
-                f"--group and with --drop {tables.asked.group}"
+                f"{rows} and {folder} have different {name} rows: make {rows} by the command of "
+                f"{folder} without --group and with --drop {tables.asked.group}"
             )
     bundles = tables.valued()
     assert isinstance(bundles, Bundles)
     if not np.array_equal(bundles.points.ids.astype(str), parts.ids.astype(str)):
-        raise InputError(f"{rows} holds values of other rows than those of {folder}'s bundles")
+        raise InputError(f"{rows} does not have the values of the rows in {folder}'s bundles")
     return splitting(whole, parts, bundles.groups)
 
 
@@ -103,11 +106,11 @@ def _valuation(folder: Path) -> Valuation:
     draws = load_run(folder)
     method = draws.about.identity.method
     if method != METHOD:
-        raise InputError(f"{folder} holds a run of {method}; prices are of {METHOD}")
+        raise InputError(f"{folder} holds a run of {method}: prices need a run of {METHOD}")
     return estimate(draws)
 
 
-def matched(
+def match_of_files(
     seller: Path,
     buyer: Path,
     *,
@@ -116,16 +119,18 @@ def matched(
     m: int | None = None,
     prices: Path | None = None,
 ) -> Match:
-    """The distance of a published summary from a table, or from another summary."""
+    """The distance between a published summary and a table or another summary."""
     published = load_summary(seller)
     if buyer.suffix == ".json":
         other = load_summary(buyer)
     else:
         other = table_summary(read_table(buyer), target=target, like=published)
     if lipschitz is None and (m is not None or prices is not None):
-        raise InputError("--m and --prices say how far values may be off: give --lipschitz too")
+        raise InputError(
+            "--m and --prices need --lipschitz: without it nothing is known about the values"
+        )
     if lipschitz is not None and not 0 < lipschitz < float("inf"):
-        raise InputError(f"--lipschitz {lipschitz}: it is a number above 0")
+        raise InputError(f"--lipschitz {lipschitz}: give a number above 0")
     beta: Callable[[int], float] | None = None
     if lipschitz is not None:
         top = lipschitz
@@ -134,7 +139,7 @@ def matched(
     return match(published, other, beta=beta, m=m, prices=listed)
 
 
-def checked(  # noqa: PLR0913 - the options of a command
+def check_of_files(  # noqa: PLR0913 - it takes the options of a command
     prices: Path,
     buyer: Path,
     bought: Path,
@@ -151,11 +156,13 @@ def checked(  # noqa: PLR0913 - the options of a command
     notice: Callable[[str], object],
     **options: Any,
 ) -> Check:
-    """A price list beside the buyer's own values of what was bought."""
+    """The buyer's check of a price list, with the buyer's data from tables."""
     listed = load_prices(prices)
     terms = listed.terms
     if (id_column is None) == (group_column is None):
-        raise InputError("name the column of the list's ids: --id for rows, --group for bundles")
+        raise InputError(
+            "name the column with the list's ids: --id for rows or --group for bundles"
+        )
     named_by = str(id_column or group_column)
     if terms.get("target") not in (None, target):
         raise InputError(f"the list's target is {terms['target']!r}, not {target!r}")
@@ -178,7 +185,9 @@ def checked(  # noqa: PLR0913 - the options of a command
         notice(text)
     chosen = metric if metric is not None else terms.get("metric")
     if not is_metric_name(chosen):
-        raise InputError(f"the list's metric {chosen!r} is none of ours: name yours with --metric")
+        raise InputError(
+            f"the list's metric {chosen!r} is not known here: name yours with --metric"
+        )
     assert prepared.test is not None
     U = potential(
         estimator,
@@ -195,12 +204,14 @@ def checked(  # noqa: PLR0913 - the options of a command
 
 
 def _model(terms: Mapping[str, Any], asked: str | None) -> str:
-    """The model's name. That of a list is only followed to models of ours: others are code."""
+    """The model's name. A list may only name models of dshapley: others would run code."""
     if asked is not None:
         return asked
     name = terms.get("model")
     if name != "auto" and name not in MODELS:
-        raise InputError(f"the list's model ({name}) is none of ours: name yours with --model")
+        raise InputError(
+            f"the list's model {name!r} is not one of dshapley's: name yours with --model"
+        )
     return str(name)
 
 
