@@ -25,6 +25,7 @@ _MODULES = {
     "market": "market",
     "metrics": "metrics",
     "planning": "running.planning",
+    "plots": "plots",
     "profile": "inference.profile",
     "sizes": "sampling.sizes",
     "stopping": "running.stopping",

@@ -1,6 +1,6 @@
 """The public names for type checkers; `__init__.py` loads each when it is first used."""
 
-from . import errors, market, metrics
+from . import errors, market, metrics, plots
 from .api import Fitting, Sampling, value
 from .baselines import curves, data_shapley
 from .baselines.exact_neighbours import knn_values
@@ -55,6 +55,7 @@ __all__ = [
     "market",
     "metrics",
     "planning",
+    "plots",
     "potential",
     "profile",
     "run",

@@ -29,6 +29,7 @@ from dshapley.inference.regression import (
     nearest,
     numbers,
 )
+from dshapley.notebooks import NotebookDisplay
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,7 +49,7 @@ _REFITS = 8  # the most simulated errors for a model that is trained again for e
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Prediction:
+class Prediction(NotebookDisplay):
     """Predicted values, with the standard error of each.
 
     Attributes

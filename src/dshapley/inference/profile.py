@@ -16,6 +16,7 @@ from dshapley.errors import InputError
 from dshapley.inference.sampled import SampledValuation, estimate
 from dshapley.inference.valuation import Valuation
 from dshapley.metrics import range_of
+from dshapley.notebooks import NotebookDisplay
 from dshapley.potentials import Potential, seeded
 from dshapley.sampling.draws import Draws
 from dshapley.sampling.sizes import bands, whole_number
@@ -47,7 +48,7 @@ equally among the points.
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class SizeProfile:
+class SizeProfile(NotebookDisplay):
     """The mean marginal U(S + z) - U(S) of each point, by bands of sizes.
 
     Attributes

@@ -22,11 +22,13 @@ from dshapley.inference.uncertainty import (
     top_probability,
     variance_limit,
 )
+from dshapley.notebooks import NotebookDisplay
 from dshapley.sampling.draws import Draws
 from dshapley.sampling.provenance import About
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
     from dshapley.inference.interpolation import Interpolation, Prediction
 
@@ -39,7 +41,7 @@ _MOST_TIMES = 1000.0
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Valuation:
+class Valuation(NotebookDisplay):
     """The value of each point, with its standard error.
 
     This class holds values whose draws are not kept: exact values, extrapolated ones, values
@@ -108,6 +110,16 @@ class Valuation:
     def bottom(self, n: int = 10) -> pd.DataFrame:
         """The n lowest values, the lowest first."""
         return self._in_order(np.argsort(self.values, kind="stable")[:n])
+
+    def plot(self, **options: Any) -> Axes:
+        """The highest and the lowest values with their intervals, as a picture (extra `plots`).
+
+        The options are those of `dshapley.plots.extremes`: `n`, `confidence`, `names` and `ax`.
+        """
+        # Late, because pictures are made further down, and matplotlib is optional.
+        from dshapley.plots.values import extremes
+
+        return extremes(self, **options)
 
     def _in_order(self, places: NDArray[np.intp]) -> pd.DataFrame:
         import pandas as pd

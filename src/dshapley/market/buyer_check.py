@@ -24,6 +24,7 @@ from dshapley.market.check_errors import GROUPS, Evidence, TestRows
 from dshapley.market.comparison import error_of_sum, influence_of_draws
 from dshapley.market.price_list_file import PriceList
 from dshapley.metrics.scorers import is_metric_name
+from dshapley.notebooks import NotebookDisplay
 from dshapley.potentials import Potential, describe
 from dshapley.running.run import labels_of_test
 from dshapley.running.stopping import StopRule
@@ -47,7 +48,7 @@ steps of a pipeline learned from each side's own database.
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Check:
+class Check(NotebookDisplay):
     """How a price list compares with the buyer's own values, as returned by `check`.
 
     Attributes

@@ -12,6 +12,7 @@ from dshapley.errors import InputError
 from dshapley.market.price_list_file import PriceList
 from dshapley.market.summaries import coarser
 from dshapley.market.summary_file import Summary
+from dshapley.notebooks import NotebookDisplay
 from dshapley.sampling.sizes import PerSize
 from dshapley.theory.bounds import shift_gap
 
@@ -19,7 +20,7 @@ __all__ = ["Match", "match"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Match:
+class Match(NotebookDisplay):
     """The distance between the seller's and the buyer's data, as returned by `match`.
 
     Attributes

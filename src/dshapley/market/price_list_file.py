@@ -24,6 +24,7 @@ import numpy as np
 from dshapley.documents import FormatError, Plain, read_document
 from dshapley.errors import InputError
 from dshapley.files import write_atomically, write_csv
+from dshapley.notebooks import NotebookDisplay
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,7 +38,7 @@ _FORMAT = 1
 
 
 @dataclass(frozen=True, eq=False)
-class PriceList:
+class PriceList(NotebookDisplay):
     """The price of each point or bundle on offer, for one or more data set sizes of buyers.
 
     Attributes

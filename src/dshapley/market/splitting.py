@@ -14,6 +14,7 @@ from dshapley.errors import InputError, nearest, warn
 from dshapley.inference.sampled import SampledValuation
 from dshapley.inference.uncertainty import bonferroni_quantile, check_confidence
 from dshapley.inference.valuation import Valuation
+from dshapley.notebooks import NotebookDisplay
 from dshapley.sampling.provenance import Identity
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ __all__ = ["Splitting", "splitting"]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Splitting:
+class Splitting(NotebookDisplay):
     """What splitting does to the value of each bundle, as returned by `splitting`.
 
     Attributes

@@ -23,6 +23,7 @@ from dshapley.data.points import Floats
 from dshapley.documents import read_document
 from dshapley.errors import InputError
 from dshapley.files import write_atomically
+from dshapley.notebooks import NotebookDisplay
 
 __all__ = ["LARGEST", "Summary", "load_summary"]
 
@@ -33,7 +34,7 @@ do not overflow."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Summary:
+class Summary(NotebookDisplay):
     """What is published of a table, as returned by `summary`.
 
     Attributes

@@ -8,6 +8,7 @@ import numpy as np
 
 from dshapley.errors import InputError
 from dshapley.inference.sampled import estimate
+from dshapley.notebooks import NotebookDisplay
 from dshapley.running.stopping import Precision
 from dshapley.sampling.draws import Draws
 
@@ -17,7 +18,7 @@ _FEWEST = 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class Plan(NotebookDisplay):
     """What it takes until every value is known to within ±`within`, with this confidence."""
 
     within: float

@@ -85,7 +85,8 @@ def run(
         The number of worker processes, as in joblib: None for 1 (or what `joblib.parallel_config`
         says, with any backend), -1 for all cores. The draws are the same, bit for bit.
     progress
-        Whether to show a progress bar; None to show it if standard error is a terminal.
+        None for a progress bar in a terminal or a notebook, and elsewhere a line on standard error
+        now and then after a minute. True for the same at once, False for nothing.
     context
         What is worth keeping in the manifest although it does not identify the run.
     """
@@ -348,7 +349,7 @@ def _fill(
         if t not in where and folder is not None:
             folder.add(row)  # after the record, because an interrupt reports its length
         draws, now = record.draws(), time.monotonic()
-        if report is not None and now > next_report and t not in where:
+        if report is not None and now > next_report and t not in where and report.due():
             expected = _expected(rule, draws, now - started)
             report(t + 1, _reliability(draws), expected)
             took = time.monotonic() - now

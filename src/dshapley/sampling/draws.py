@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshapley.data.points import Array, Bundles, Floats, Points
+from dshapley.notebooks import NotebookDisplay
 from dshapley.sampling.provenance import About
 from dshapley.sampling.sizes import bands
 
@@ -64,7 +65,7 @@ class Folds:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Draws:
+class Draws(NotebookDisplay):
     """The raw marginals of a run: row i holds U(S + z) - U(S) of draw t[i] for every point z.
 
     The record holds measurements only. Values, errors and ranks are computed from it.
