@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from dshapley.data.points import Bundles, Floats, Points, as_points
 from dshapley.errors import DrawError, InputError, is_whole
+from dshapley.inference.jackknife import Grouped, width_of
 from dshapley.inference.valuation import Valuation
+from dshapley.notebooks import NotebookDisplay
 from dshapley.potentials import Potential, check_points
 from dshapley.running.workers import Result, results
 
@@ -28,7 +30,7 @@ _ALL_FRACTIONS = tuple(np.linspace(0, 1, 11).tolist())
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Curve:
+class Curve(NotebookDisplay):
     """U as points are removed or added, in order of value and in random orders.
 
     Attributes
@@ -124,12 +126,35 @@ def removal(
     >>> curve.scores.tolist()
     [6.0, 3.0, 1.0]
     """
+    scores, counts = removal_scores(
+        U, points, values, first=first, fractions=fractions, repeats=repeats, seed=seed,
+        n_jobs=n_jobs,
+    )  # fmt: skip
+    return _curve(scores, fractions, counts)
+
+
+def removal_scores(
+    U: Potential | Grouped,
+    points: Points | tuple[Any, Any],
+    values: Valuation | Sequence[float] | Floats,
+    *,
+    first: First,
+    fractions: Sequence[float],
+    repeats: int,
+    seed: int,
+    n_jobs: int | None,
+) -> tuple[Floats, Counts]:
+    """The results of U behind `removal`, and the number of points removed at each step.
+
+    The first axis is the order (that of the values, then random ones), the second the step, and the
+    third the results of U: more than one for a `Grouped` potential.
+    """
     points = _checked(U, points, name="points")
     orders = _orders(points, values, first, repeats, seed)
     counts = _counts(fractions, len(points))
     # Rows stay in their order, since the order of rows alone changes the fit of some models.
     kept = [[np.sort(order[n:]) for n in counts] for order in orders]
-    return _curve(U, None, points, kept, fractions, counts, n_jobs)
+    return _scores(U, None, points, kept, counts, n_jobs), counts
 
 
 def addition(
@@ -158,10 +183,10 @@ def addition(
     orders = _orders(points, values, first, repeats, seed)
     counts = _counts(fractions, len(points))
     added = [[np.sort(order[:n]) for n in counts] for order in orders]
-    return _curve(U, start, points, added, fractions, counts, n_jobs)
+    return _curve(_scores(U, start, points, added, counts, n_jobs), fractions, counts)
 
 
-def _checked(U: Potential, points: Any, *, name: str) -> Points:
+def _checked(U: Potential | Grouped, points: Any, *, name: str) -> Points:
     if isinstance(points, Bundles):
         raise InputError(f"{name}: bundles cannot be removed or added; give points")
     found = points if isinstance(points, Points) else as_points(points, name=name)
@@ -208,16 +233,15 @@ def _counts(fractions: Sequence[float], n: int) -> Counts:
     return np.rint(parts * n).astype(np.int64)
 
 
-def _curve(
-    U: Potential,
+def _scores(
+    U: Potential | Grouped,
     start: Points | None,
     points: Points,
     rows: list[list[Counts]],
-    fractions: Sequence[float],
     counts: Counts,
     n_jobs: int | None,
-) -> Curve:
-    scores = np.empty((len(rows), len(counts)))
+) -> Floats:
+    scores = np.empty((len(rows), len(counts), width_of(U)))
     # With no point or all points removed, the order does not matter: U is evaluated once.
     whole = [s for s, n in enumerate(counts) if n in (0, len(points))]
     places = [
@@ -226,13 +250,17 @@ def _curve(
     task = _Score(U=U, start=start, points=points, rows=[rows[i][s] for i, s in places])
     with results(task, range(len(places)), n_jobs) as found:
         for (i, s), result in zip(places, found, strict=True):
-            scores[i, s] = result.marginals[0]
+            scores[i, s] = result.marginals
     scores[:, whole] = scores[0, whole]
+    return scores
+
+
+def _curve(scores: Floats, fractions: Sequence[float], counts: Counts) -> Curve:
     return Curve(
         fractions=np.asarray(fractions, dtype=float),
         counts=counts,
-        scores=scores[0],
-        random=scores[1:],
+        scores=scores[0, :, 0],
+        random=scores[1:, :, 0],
     )
 
 
@@ -240,7 +268,7 @@ def _curve(
 class _Score:
     """The task of one worker: U of the t-th set of rows."""
 
-    U: Potential
+    U: Potential | Grouped
     start: Points | None
     points: Points
     rows: list[Counts]
@@ -249,9 +277,9 @@ class _Score:
         S = self.points.take(self.rows[t])
         S = S if self.start is None else self.start + S
         try:
-            score = float(self.U(S))
+            score = np.atleast_1d(np.asarray(self.U(S), dtype=np.float64))
         except Exception as error:
             raise DrawError(f"U of the {len(S)} points at step {t} failed: {error}") from error
-        if not np.isfinite(score):
-            raise DrawError(f"U of the {len(S)} points at step {t} is {score}")
-        return Result(1, np.array([score]))
+        if not np.isfinite(score).all():
+            raise DrawError(f"U of the {len(S)} points at step {t} is {score[0]}")
+        return Result(1, score)

@@ -1,35 +1,53 @@
 """Does the order of the values hold on rows that played no part in it?
 
-Models are retrained without the rows of lowest (or highest) value and scored on rows that the
-values never tested on. That is what a reader wants to know before acting on a ranking: on the
-test rows behind the values, any ranking looks better than it is.
+That is what a reader wants to know before acting on a ranking: on the rows behind the values, any
+ranking looks better than it is. So some rows are kept aside, the other rows are valued anew without
+them, models are retrained without the rows of lowest (or highest) value, and the models are scored
+on the rows kept aside. This is done several times, each time with other rows kept aside.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
+import joblib
 import numpy as np
 from numpy.typing import NDArray
 
-from dshapley.baselines.curves import Curve, First, removal
+from dshapley.baselines.curves import Curve, First, removal_scores
 from dshapley.data.folds import in_folds
 from dshapley.data.points import Floats, Points, row_digests
 from dshapley.errors import InputError
-from dshapley.inference.sampled import SampledValuation, estimate
-from dshapley.potentials import ModelPotential
-from dshapley.sampling.crossfitting import cross_fitted
-from dshapley.sampling.draws import Folds
+from dshapley.formatting import duration
+from dshapley.inference.jackknife import Grouped
+from dshapley.inference.sampled import estimate
+from dshapley.potentials import ModelPotential, Potential
+from dshapley.running.run import run
+from dshapley.sampling.crossfitting import CrossFitted, cross_fitted, equal_rows
+from dshapley.sampling.design import Design
+from dshapley.sampling.draws import Draws
 
-__all__ = ["FreshRows", "on_fresh_rows"]
+__all__ = ["FreshRows", "Make", "on_fresh_rows"]
+
+Make = Callable[[Points, Points], ModelPotential]
+"""The potential of the run, for these test rows and this database."""
 
 FRACTIONS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5)
-_MOST_TRAINED, _MOST_TESTED = 1000, 2000
-"""More rows than these take longer and hardly change the answer, so a sample is used."""
+_MOST_TRAINED, _MOST_TESTED = 2000, 2000
+"""A sample of more rows than these is used, which bounds the time."""
 _FEWEST = 20
 """With fewer rows to train or to test on, the answer would be noise."""
-_REPEATS = 2
+_PART_OF_DRAWS, _FEWEST_DRAWS, _MOST_DRAWS = 5, 30, 400
+"""Draws that value the rows in each division: this part of the run's, within these limits."""
+_N_FOLDS = 5
+_N_GROUPS = 10
+"""Groups of the rows kept aside, for the error that comes from them."""
+_ORDERS = 2
+"""Random orders in each division."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -39,11 +57,15 @@ class FreshRows:
     Attributes
     ----------
     fractions
-        The share of the training rows that is removed at each step.
+        The share of the training rows that is removed at each step; the first is 0.
     lowest, highest, random
-        The score after retraining: one row for each division, one column for each step.
+        The score after retraining: (divisions, steps, 1 + groups). The first result is that on all
+        rows kept aside; the others leave out a group of these (none where the metric cannot be
+        computed without one).
     n_train, n_test
-        The rows of a training set before any is removed, and the rows it is scored on.
+        The fewest rows of a training set before any is removed, and the fewest rows of a test set.
+    n_draws
+        The draws that valued the rows in each division.
     """
 
     fractions: Floats
@@ -52,127 +74,249 @@ class FreshRows:
     random: Floats
     n_train: int
     n_test: int
-
-    def gap(self, first: First, step: int) -> tuple[float, float]:
-        """Score in order of value minus score in random order, and half its 95 % interval.
-
-        The interval is Student's over the divisions. Their training sets overlap, so it is
-        somewhat too narrow.
-        """
-        from scipy import stats
-
-        own = self.lowest if first == "lowest" else self.highest
-        gaps = own[:, step] - self.random[:, step]
-        reach = stats.sem(gaps) * stats.t.ppf(0.975, len(gaps) - 1)
-        return float(gaps.mean()), float(reach)
+    n_draws: int
 
     def change(self, first: First, step: int) -> tuple[float, float]:
         """Score after removal minus score with all rows, and half its 95 % interval."""
-        from scipy import stats
+        own = self._scores(first)
+        return self._mean_and_reach(own[:, step] - own[:, 0])
 
-        own = self.lowest if first == "lowest" else self.highest
-        changes = own[:, step] - own[:, 0]
-        reach = stats.sem(changes) * stats.t.ppf(0.975, len(changes) - 1)
-        return float(changes.mean()), float(reach)
+    def gap(self, first: First, step: int) -> tuple[float, float]:
+        """Score in order of value minus score in random order, and half its 95 % interval."""
+        return self._mean_and_reach(self._scores(first)[:, step] - self.random[:, step])
 
     def curve(self, first: First) -> Curve:
         """The mean over the divisions, as a removal curve."""
-        own = self.lowest if first == "lowest" else self.highest
         return Curve(
             fractions=self.fractions,
             counts=np.rint(self.fractions * self.n_train).astype(np.int64),
-            scores=own.mean(axis=0),
-            random=self.random,
+            scores=self._scores(first)[..., 0].mean(axis=0),
+            random=self.random[..., 0],
         )
+
+    def _scores(self, first: First) -> Floats:
+        return self.lowest if first == "lowest" else self.highest
+
+    def _mean_and_reach(self, found: Floats) -> tuple[float, float]:
+        """The mean over the divisions, and half an interval that holds for all steps at once.
+
+        Its variance is that of the rows kept aside, by a delete-group jackknife in each division,
+        or that between the divisions if this is larger. The quantile is Bonferroni's for the number
+        of steps, since a reader picks the best.
+        """
+        from scipy import stats
+
+        whole, without = found[:, 0], found[:, 1:]
+        n, n_groups = without.shape
+        variance, freedom = float(whole.var(ddof=1)) / n, n - 1
+        if n_groups:
+            spread = without - without.mean(axis=1, keepdims=True)
+            of_rows = float((spread**2).sum()) * (n_groups - 1) / n_groups / n**2
+            variance, freedom = max(variance, of_rows), n * (n_groups - 1)
+        looks = max(len(self.fractions) - 1, 1)
+        quantile = stats.t.ppf(1 - 0.025 / looks, freedom)
+        return float(whole.mean()), float(quantile) * math.sqrt(variance)
+
+
+class _Division(NamedTuple):
+    """One division of the rows."""
+
+    database: Points
+    kept: Points
+    """The rows that are valued and trained on."""
+    test: Points | None
+    """The test rows behind the values; None to cross-fit them."""
+    fresh: Points
+    """The rows kept aside."""
 
 
 def on_fresh_rows(
-    valuation: SampledValuation,
-    U: ModelPotential,
+    draws: Draws,
+    make: Make,
     database: Points,
     *,
+    points: Points | None = None,
+    test: Points | None = None,
     fractions: Sequence[float] = FRACTIONS,
-    seed: int = 0,
     n_jobs: int | None = None,
+    most_seconds: float | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> FreshRows:
-    """Retrain without the lowest and without the highest values, and score on fresh rows.
+    """Value rows, retrain without the lowest and without the highest, and score on fresh rows.
 
-    The rows of the database are divided into folds. In turn, models are trained on valued rows
-    outside one fold and scored on the rows of this fold. For a cross-fitted run the order is that
-    of the values without the draws that tested on this fold; otherwise the values were tested on
-    other rows anyway.
+    For a run with test rows of its own, a fifth of these is kept aside in turn. For a cross-fitted
+    run it is a fifth of the database, and the sets of the draws come from the other rows too.
 
     Parameters
     ----------
-    valuation
-        With the points valued; for a cross-fitted run these are rows of the database.
-    U
-        The potential of the run; only its model, metric and settings are used.
-    database, seed
-        The database of the run and its seed, which divides the rows into folds.
+    draws
+        The run: its size weights, its seed, and whether it was cross-fitted.
+    make, database
+        The potential of the run for any test rows and database, and the database of the run.
+    points, test
+        The rows valued, if they are not the database; the test rows, if it was not cross-fitted.
+    fractions
+        The shares of the rows to remove, beginning with 0.
+    n_jobs
+        As for `dshapley.run`.
+    most_seconds
+        Raise an InputError if all this would take longer than about this.
+    progress
+        Is called with the number of divisions done, and of all divisions.
+
+    Examples
+    --------
+    >>> from dshapley.potentials import potential
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(150, 2))
+    >>> rows = Points(X, (X[:, 0] > 0).astype(int))
+    >>> make = lambda test, database: potential("naive_bayes", test=test)
+    >>> cross = cross_fitted(make(rows, rows), rows)
+    >>> draws = run(cross, Design(rows, 20, folds=cross.rows), rows, stop=20)
+    >>> found = on_fresh_rows(draws, make, rows, fractions=[0, 0.2])
+    >>> found.lowest.shape, found.n_train, found.n_test
+    ((5, 2, 11), 120, 30)
     """
-    points, draws = valuation.points, valuation.draws
-    if points is None:
-        raise InputError("the rows behind these values are not known: give single rows as points=")
-    fold = _folds(U, points, database, draws.folds, seed)
-    n_folds = int(fold.max()) + 1
-    rng = np.random.default_rng(seed)
-    digests = row_digests(points), row_digests(database)
+    if len(fractions) < 2 or fractions[0] != 0:
+        raise InputError(f"fractions = {list(fractions)}: begin with 0 and give at least one more")
+    points = database if points is None else points
+    seed = draws.about.identity.seed
+    n_draws = int(np.clip(len(draws) // _PART_OF_DRAWS, _FEWEST_DRAWS, _MOST_DRAWS))
+    divisions = list(_divisions(make, database, points, test, seed))
+    _check_time_of_draws(draws, divisions, n_draws, n_jobs, most_seconds)
     found: dict[str, list[Floats]] = {"lowest": [], "highest": [], "random": []}
-    sizes = []
-    for g in range(n_folds):
-        test = _some(np.flatnonzero(fold == g), _MOST_TESTED, rng)
-        outside = ~np.isin(digests[0], digests[1][fold == g])
-        train = _some(np.flatnonzero(outside), _MOST_TRAINED, rng)
-        sizes.append((len(train), len(test)))
-        if min(sizes[-1]) < _FEWEST:
-            raise InputError(
-                f"{sizes[-1][0]} rows to train on and {sizes[-1][1]} to test on are too few: "
-                f"at least {_FEWEST} of each are needed"
-            )
-        values = _values(valuation, g)[train]
-        own = replace(U, test=database.take(test))
-        kept = points.take(train)
+    potentials = _potentials(make, divisions)
+    if most_seconds is not None:
+        n_models = len(divisions) * len(fractions) * (2 + _ORDERS)
+        _check_time_of_fits(potentials[0], divisions[0].kept, n_models, most_seconds)
+    for i, (part, own) in enumerate(zip(divisions, potentials, strict=True)):
+        values = _values(draws, make, part, n_draws, n_jobs)
         for first in ("lowest", "highest"):
-            curve = removal(
-                own, kept, values, first=first, fractions=fractions,
-                repeats=_REPEATS if first == "lowest" else 0, seed=seed, n_jobs=n_jobs,
+            scores, _ = removal_scores(
+                own, part.kept, values, first=first, fractions=fractions,
+                repeats=_ORDERS if first == "lowest" else 0, seed=seed, n_jobs=n_jobs,
             )  # fmt: skip
-            found[first].append(curve.scores)
+            found[first].append(scores[0])
             if first == "lowest":
-                found["random"].append(curve.random.mean(axis=0))
+                found["random"].append(scores[1:].mean(axis=0))
+        if progress is not None:
+            progress(i + 1, len(divisions))
     return FreshRows(
         fractions=np.asarray(fractions, dtype=float),
         **{name: np.array(scores) for name, scores in found.items()},
-        n_train=min(n for n, _ in sizes),
-        n_test=min(n for _, n in sizes),
+        n_train=min(len(part.kept) for part in divisions),
+        n_test=min(len(part.fresh) for part in divisions),
+        n_draws=n_draws,
     )
 
 
-def _folds(
-    U: ModelPotential, points: Points, database: Points, known: Folds | None, seed: int
-) -> NDArray[np.int64]:
-    """The fold of each row of the database; for a cross-fitted run those of the run."""
-    if known is None:
-        return in_folds(database, seed=seed)
-    crossed = cross_fitted(replace(U, test=database), points, n_folds=known.n, seed=seed)
-    if not np.array_equal(crossed.folds.of, known.of):
-        raise InputError("the database or the seed is not that of the run")
-    return crossed.rows
+def _potentials(make: Make, divisions: Sequence[_Division]) -> Sequence[Grouped | ModelPotential]:
+    """The potential on the rows kept aside, with results without groups of them if possible."""
+    plain = [make(part.fresh, part.database) for part in divisions]
+    grouped = [Grouped.of(U, n_groups=min(_N_GROUPS, len(U.test) // 2)) for U in plain]
+    known = [U for U in grouped if U is not None]
+    return known if len(known) == len(plain) else plain
 
 
-def _values(valuation: SampledValuation, fold: int) -> Floats:
-    """The values without what was learned from the rows of this fold as test rows."""
-    draws = valuation.draws
-    if draws.folds is None:
-        return valuation.values
-    rest = draws.take(draws.folds.of_draws(draws.t) != fold)
-    if not rest.all_valued:
-        raise InputError(f"{len(draws)} draws are too few to leave out those that test on a fold")
-    return estimate(rest, m=valuation.m).values
+def _divisions(
+    make: Make, database: Points, points: Points, test: Points | None, seed: int
+) -> Iterator[_Division]:
+    """The rows in each division: enough of them, and at most as many as time allows."""
+    test = None if test is None else _unknown(test, database, points)
+    rng = np.random.default_rng([seed, _N_FOLDS])
+    if test is None:
+        crossed = cross_fitted(make(database, database), points, n_folds=_N_FOLDS, seed=seed)
+        for g in range(crossed.folds.n):
+            inside = database.take(crossed.rows != g)
+            kept = points.take(_some(crossed.folds.of != g, _MOST_TRAINED, rng))
+            fresh = database.take(_some(crossed.rows == g, _MOST_TESTED, rng))
+            yield _checked(_Division(inside, kept, None, fresh))
+        return
+    fold = in_folds(test, equal_rows(test, _N_FOLDS), n_folds=_N_FOLDS, seed=seed)
+    kept = points.take(_some(np.ones(len(points), dtype=bool), _MOST_TRAINED, rng))
+    for g in range(int(fold.max()) + 1):
+        fresh = test.take(_some(fold == g, _MOST_TESTED, rng))
+        yield _checked(_Division(database, kept, test.take(fold != g), fresh))
 
 
-def _some(places: NDArray[np.intp], most: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    if len(places) <= most:
-        return places
-    return np.sort(rng.choice(places, most, replace=False))
+def _checked(part: _Division) -> _Division:
+    sizes = len(part.kept), len(part.fresh)
+    if min(sizes) < _FEWEST:
+        raise InputError(
+            f"{sizes[0]} rows to train on and {sizes[1]} to test on are too few: at least "
+            f"{_FEWEST} of each are needed"
+        )
+    return part
+
+
+def _unknown(test: Points, database: Points, points: Points) -> Points:
+    """The test rows that are not also rows to train on: a model answers those from memory."""
+    numbers = equal_rows(database, _N_FOLDS)
+    if len(np.unique(numbers)) == len(database) and len(np.unique(row_digests(database))) < len(
+        database
+    ):
+        return test  # the data are discrete, so equal rows are no copies
+    known = np.union1d(row_digests(database), row_digests(points))
+    left = test.take(~np.isin(row_digests(test), known))
+    if len(left) < _N_FOLDS * _FEWEST:
+        raise InputError(
+            f"{len(left)} test rows that are not rows to train on too are too few: at least "
+            f"{_N_FOLDS * _FEWEST} are needed"
+        )
+    return left
+
+
+def _values(draws: Draws, make: Make, part: _Division, n_draws: int, n_jobs: int | None) -> Floats:
+    """The values of the rows kept, from nothing but the rows that are not kept aside."""
+    seed = draws.about.identity.seed
+    U: Potential | CrossFitted
+    if part.test is None:
+        U = cross_fitted(make(part.database, part.database), part.kept, seed=seed)
+    else:
+        U = make(part.test, part.database)
+    folds = U.rows if isinstance(U, CrossFitted) else None
+    design = Design(
+        part.database, m=draws.m, weights=draws.weights, seed=seed,
+        balanced=bool(draws.balanced), control_variates=False, folds=folds,
+    )  # fmt: skip
+    return estimate(run(U, design, part.kept, stop=n_draws, n_jobs=n_jobs, progress=False)).values
+
+
+def _some(chosen: NDArray[np.bool_], most: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    places = np.flatnonzero(chosen)
+    return places if len(places) <= most else np.sort(rng.choice(places, most, replace=False))
+
+
+def _check_time_of_draws(
+    draws: Draws,
+    divisions: Sequence[_Division],
+    n_draws: int,
+    n_jobs: int | None,
+    most_seconds: float | None,
+) -> None:
+    """An error if valuing the rows would take longer than that, from the time of the run."""
+    if most_seconds is None or draws.seconds is None or not len(draws.seconds):
+        return
+    share = min(sum(len(part.kept) for part in divisions) / max(len(draws.ids), 1), len(divisions))
+    seconds = float(np.median(draws.seconds)) * n_draws * share / joblib.effective_n_jobs(n_jobs)
+    if seconds > most_seconds:
+        raise InputError(
+            f"valuing the rows {len(divisions)} times without those kept aside would take about "
+            f"{duration(seconds)}"
+        )
+
+
+def _check_time_of_fits(
+    U: ModelPotential | Grouped, rows: Points, n_models: int, most_seconds: float
+) -> None:
+    """An error if this many models would take longer than that, from the time of one."""
+    seconds = math.inf
+    for _ in range(2):  # The first time may be spent on compiling.
+        begun = time.monotonic()
+        U(rows)
+        seconds = min(seconds, time.monotonic() - begun)
+        if n_models * seconds <= most_seconds:
+            return
+    raise InputError(
+        f"retraining {n_models} models would take about {duration(n_models * seconds)} on one core"
+    )

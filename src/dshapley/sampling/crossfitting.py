@@ -22,7 +22,7 @@ from dshapley.errors import InputError
 from dshapley.potentials import ModelPotential
 from dshapley.sampling.draws import NO_FOLD, Folds
 
-__all__ = ["MOST_TESTED", "CrossFitted", "cross_fitted"]
+__all__ = ["MOST_TESTED", "CrossFitted", "cross_fitted", "equal_rows"]
 
 MOST_TESTED = 1000
 """The most rows that one draw tests on, which bounds the time of a draw. Larger folds are tested on
@@ -119,7 +119,7 @@ def cross_fitted(
     """The potential U, cross-fitted to value Z: U's test set is the database, split into folds.
 
     `in_folds` puts the rows into folds. The rows of a bundle stay in one fold, and so do equal
-    rows, unless there are too many of them (`_equal_rows`). A point of Z that is a row of the
+    rows, unless there are too many of them (`equal_rows`). A point of Z that is a row of the
     database, or equal to one, is in that row's fold. Other points are in no fold.
 
     Parameters
@@ -144,7 +144,7 @@ def cross_fitted(
     """
     database = U.test
     places = _places(Z.points if isinstance(Z, Bundles) else Z, database)
-    units = _units(Z, places, _equal_rows(database, n_folds))
+    units = _units(Z, places, equal_rows(database, n_folds))
     rows = in_folds(database, units, n_folds=n_folds, seed=seed)
     n = int(rows.max()) + 1
     of_rows = np.where(places < 0, NO_FOLD, rows[places])
@@ -194,7 +194,7 @@ copies of each other.
 """
 
 
-def _equal_rows(database: Points, n_folds: int) -> NDArray[np.intp]:
+def equal_rows(database: Points, n_folds: int) -> NDArray[np.intp]:
     """A number for each row, the same for equal rows that must be in the same fold.
 
     A model that was trained on a copy of a test row would answer that row from memory, so copies
