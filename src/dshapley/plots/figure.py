@@ -31,6 +31,7 @@ __all__ = [
     "shade",
     "tip",
     "unit_of",
+    "value_axis",
 ]
 
 GOOD, BAD, AWAY, PLAIN, MIDDLE = "#0072b2", "#d55e00", "#8a8a8a", "#3b8ea5", "#0b2530"
@@ -82,6 +83,16 @@ def mark_zero(ax: Axes, *, axis: str = "x") -> None:
         line(0, color="0.5", linewidth=1.2, zorder=1)
 
 
+def value_axis(ax: Axes, valuation: Valuation, axis: Literal["x", "y"], more: str = "") -> None:
+    """Name the axis of values, mark zero, and leave room between its numbers."""
+    mark_zero(ax, axis=axis)
+    (ax.set_xlabel if axis == "x" else ax.set_ylabel)(
+        f"{unit_of(valuation)}{more}", parse_math=False
+    )
+    if axis == "x":
+        ax.locator_params(axis="x", nbins=5)
+
+
 def unit_of(valuation: Valuation) -> str:
     """What a value counts, for an axis: the change of the metric."""
     return f"value (change of {valuation.about.identity.metric or 'U'})"
@@ -98,12 +109,12 @@ def log_axis(ax: Axes, axis: Literal["x", "y"]) -> None:
 
 
 def name_of(value: object) -> str:
-    """A name on one line, cut if it is long.
+    """A name on one line, cut if it is long, with a mark for what cannot be printed.
 
     >>> name_of("a very long name that   nobody can read on an axis")
     'a very long name that nobod…'
     """
-    text = " ".join(str(value).split())
+    text = "".join(c if c.isprintable() else "\ufffd" for c in " ".join(str(value).split()))
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 

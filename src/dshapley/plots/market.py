@@ -44,10 +44,11 @@ def prices(listed: PriceList, *, m: int | None = None, n: int = 10, ax: Axes | N
             f"... {len(frame) - 2 * n:,} others ...", (0.5, n),
             xycoords=("axes fraction", "data"), ha="center", va="center", fontsize=8,
         )  # fmt: skip
-    ax.set_yticks(places, [name_of(name) for name in ids])
+    ax.set_yticks(places, [name_of(name) for name in ids], parse_math=False)
     ax.set_ylim(places[-1] + 0.8, -0.8)
     ax.grid(visible=False, axis="y")
     mark_zero(ax)
+    ax.locator_params(axis="x", nbins=5)
     ax.set_xlabel(f"price for buyers with data sets of {m:,} rows, with its interval")
     return ax
 

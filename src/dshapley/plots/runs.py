@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from dshapley.data.points import Array
 from dshapley.errors import InputError
 from dshapley.formatting import duration
 from dshapley.inference.sampled import SampledValuation, estimate
@@ -16,10 +17,9 @@ from dshapley.plots.figure import (
     PLAIN,
     axes_or_new,
     log_axis,
-    mark_zero,
     name_of,
     tip,
-    unit_of,
+    value_axis,
 )
 
 if TYPE_CHECKING:
@@ -32,12 +32,16 @@ _LOOKS = 14
 _FIRST_LOOK = 20
 
 
-def by_size(valuation: Valuation, *, n: int = 2, ax: Axes | None = None) -> Axes:
+def by_size(
+    valuation: Valuation, *, n: int = 2, names: Array | None = None, ax: Axes | None = None
+) -> Axes:
     """Values for data sets of fewer rows: the mean of all, and the n highest and lowest.
 
-    All sizes come from the same draws. Bands are 95 % intervals, each on its own.
+    All sizes come from the same draws. Bands are 95 % intervals, each on its own. `names` are what
+    to call the points in place of their ids.
     """
     measured = _sampled(valuation)
+    names = measured.ids if names is None else np.asarray(names)
     sizes = np.unique(np.geomspace(max(2, measured.m // 50), measured.m, _SIZES).astype(int))
     found = [measured.at(m=int(m)) for m in sizes]
     ax = axes_or_new(ax)
@@ -47,7 +51,7 @@ def by_size(valuation: Valuation, *, n: int = 2, ax: Axes | None = None) -> Axes
     for i, color in lines:
         values = np.array([at.values[i] for at in found])
         ends = np.array([[end[i] for end in at.interval()] for at in found])
-        name = name_of(measured.ids[i])
+        name = name_of(names[i])
         known = ends_of.pop(color, None)
         label = None if known is None else f"the {n} {known} (at m = {measured.m:,})"
         tip(ax.plot(sizes, values, color=color, linewidth=1.6, label=label), name)
@@ -58,8 +62,7 @@ def by_size(valuation: Valuation, *, n: int = 2, ax: Axes | None = None) -> Axes
         tip(ax.plot(m, mean, "o", color="0.5", markersize=4), f"m = {m:,}: mean value {mean:.3g}")
     log_axis(ax, "x")
     ax.set_xlabel("data set size m (rows)")
-    ax.set_ylabel(unit_of(valuation))
-    mark_zero(ax, axis="y")
+    value_axis(ax, valuation, "y")
     ax.legend(frameon=False, fontsize=8)
     return ax
 
@@ -136,10 +139,11 @@ def half_the_error(valuation: SampledValuation) -> str | None:
     """How many draws, and how long, half the error of the draws takes."""
     seconds = valuation.draws.seconds
     n = 4 * valuation.n_draws
+    part = "half the error" if valuation.widened == 1.0 else "half the draws' part of the error"
     if seconds is None or not len(seconds):
-        return f"half the error of the draws: {n:,} draws"
+        return f"{part}: {n:,} draws"
     more = float(np.median(seconds)) * 3 * valuation.n_draws
-    return f"half the error of the draws: {n:,} draws, {duration(more)} more on one core"
+    return f"{part}: {n:,} draws, {duration(more)} more on one core"
 
 
 def _sampled(valuation: Valuation) -> SampledValuation:

@@ -19,11 +19,11 @@ from dshapley.plots.figure import (
     MIDDLE,
     PLAIN,
     axes_or_new,
-    mark_zero,
     mean_and_reach,
     name_of,
     tip,
     unit_of,
+    value_axis,
 )
 
 if TYPE_CHECKING:
@@ -31,9 +31,10 @@ if TYPE_CHECKING:
 
 __all__ = ["against", "compared", "distribution", "extremes"]
 
-_MOST_RANKED = 2_000_000
-"""Rank intervals compare all pairs of points; above this product of points and draws they are
-left out."""
+_MOST_RANKED = 3e10
+"""Rank intervals compare all pairs of points in all draws. Above this number of comparisons, about
+five seconds, they are left out.
+"""
 _MOST_GROUPS = 16
 _MOST_DOTS = 3000
 _AS_NUMBERS = 12
@@ -89,7 +90,7 @@ def extremes(
             )
     if ranks is not None:
         ax.annotate("rank", (1.01, -1), xycoords=("axes fraction", "data"), va="center", fontsize=8)
-    ax.set_yticks(places, [name_of(names[i]) for i in shown])
+    ax.set_yticks(places, [name_of(names[i]) for i in shown], parse_math=False)
     if gap:
         ax.annotate(
             f"... {len(order) - len(shown):,} others ...", (0.5, n),
@@ -97,8 +98,7 @@ def extremes(
         )  # fmt: skip
     ax.set_ylim(places[-1] + 0.8, -1.6)
     ax.grid(visible=False, axis="y")
-    mark_zero(ax)
-    ax.set_xlabel(f"{unit_of(valuation)}, {confidence:.0%} intervals, {how}")
+    value_axis(ax, valuation, "x", f", {confidence:.0%} intervals, {how}")
     return ax
 
 
@@ -114,7 +114,7 @@ def _ranks(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
     if not isinstance(valuation, SampledValuation) or valuation.unseen:
         return None
-    if len(valuation) * valuation.n_draws > _MOST_RANKED:
+    if len(valuation) ** 2 * valuation.n_draws > _MOST_RANKED:
         return None
     return valuation.rank_interval(confidence)
 
@@ -134,9 +134,8 @@ def distribution(
     chosen = sorted(groups, key=lambda label: -float(np.median(groups[label])))
     ax = axes_or_new(ax, size=(6.4, 1.2 + 0.33 * len(chosen)))
     _boxes(ax, [(label, groups[label]) for label in chosen])
-    mark_zero(ax)
-    ax.set_xlabel(unit_of(valuation))
-    ax.set_ylabel(name)
+    value_axis(ax, valuation, "x")
+    ax.set_ylabel(name_of(name), parse_math=False)
     return ax
 
 
@@ -149,9 +148,8 @@ def _histogram(valuation: Valuation, ax: Axes) -> Axes:
         bar = ax.bar(a, count, width=b - a, align="edge", color=color, edgecolor="none")
         tip(bar, f"{count:,} from {a:.3g} to {b:.3g}")
     below = float((valuation.values < 0).mean())
-    mark_zero(ax)
+    value_axis(ax, valuation, "x")
     ax.set_title(f"{below:.0%} of the values are below zero (before their errors)", fontsize=9)
-    ax.set_xlabel(unit_of(valuation))
     ax.set_ylabel("points" if (valuation.rows == 1).all() else "bundles")
     return ax
 
@@ -170,9 +168,8 @@ def against(
         return distribution(valuation, by=column, name=name_of(name), ax=ax)
     ax = axes_or_new(ax)
     _binned(ax, valuation, numbers, name)
-    mark_zero(ax, axis="y")
-    ax.set_xlabel(name_of(name))
-    ax.set_ylabel(unit_of(valuation))
+    value_axis(ax, valuation, "y")
+    ax.set_xlabel(name_of(name), parse_math=False)
     return ax
 
 
@@ -207,7 +204,7 @@ def _boxes(ax: Axes, groups: list[tuple[object, Floats]]) -> None:
         middle = [place - 0.3, place + 0.3]
         ax.plot([ends[2], ends[2]], middle, color=MIDDLE, linewidth=2.4)
     names = [f"{name_of(label)} ({len(values):,})" for label, values in groups]
-    ax.set_yticks(range(len(names)), names)
+    ax.set_yticks(range(len(names)), names, parse_math=False)
     ax.set_ylim(len(names) - 0.4, -0.6)
     ax.grid(visible=False, axis="y")
 
@@ -247,8 +244,8 @@ def compared(
     if len(shown) < len(ours):
         title += f", {len(shown):,} of them shown"
     ax.set_title(title, fontsize=9)
-    ax.set_xlabel(f"{names[0]}: {unit_of(first)}")
-    ax.set_ylabel(f"{names[1]}: {unit_of(second)}")
+    ax.set_xlabel(f"{names[0]}: {unit_of(first)}", parse_math=False)
+    ax.set_ylabel(f"{names[1]}: {unit_of(second)}", parse_math=False)
     return ax
 
 
@@ -271,7 +268,7 @@ def _numbers(column: Array) -> Floats | None:
     return found if len(np.unique(known)) >= _AS_NUMBERS else None
 
 
-def is_worth_a_picture(valuation: Valuation, column: Any) -> float:
+def explained_by(valuation: Valuation, column: Any) -> float:
     """The share of the variance of the values between ten bins, or categories, of a column.
 
     Adjusted for the number of groups, so that a column of chance is about 0.
