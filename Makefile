@@ -6,7 +6,7 @@ PEERS  := .venv-peers
 LOWEST := .venv-lowest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test lint types unit lowest fuzz bench bench-peers bench-precision clean
+.PHONY: help demo quick test test-browser lint types unit lowest fuzz bench bench-peers bench-precision clean
 
 help:           ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: .*## /\t/' | expand -t 18
@@ -20,6 +20,11 @@ quick: lint types           ## linter, type check and the quick tests (under two
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not slow and not real' --durations=10 tests
 
 test: lint types unit       ## linter, type check and tests (a quarter of an hour)
+
+# Chromium is installed if this is Debian and the user is root; otherwise one line says what to do.
+test-browser: $(VENV)/.installed-browser   ## reports in a real browser (two minutes)
+	@$(BIN)/python tests/browser/chromium.py
+	$(BIN)/python -m pytest tests/browser
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .
@@ -67,6 +72,10 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 $(VENV)/.installed-test: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
 	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-browser: pyproject.toml | $(VENV)/.installed-test
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test,browser]'
+	@touch $@
 
 $(LOWEST)/bin/python:
 	$(PYTHON) -m venv $(LOWEST)

@@ -7,9 +7,13 @@ import numpy as np
 import pytest
 
 import dshapley as ds
-from dshapley.reporting.findings import by_class, class_labels, sentences, warnings_of
+from dshapley.reporting.findings import by_class, cautions, class_labels, sentences
 from dshapley.sampling.provenance import About, Identity
 from records import plain_draws
+
+
+def warnings_of(valuation):
+    return [caution.text for caution in cautions(valuation)]
 
 
 def valued(gains, *, y=None, m=8, **about):

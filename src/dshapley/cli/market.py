@@ -70,7 +70,11 @@ def price(
         if splitting is not None:
             print_splitting(console(), splitting)
         if out is not None:
+            from dshapley.reporting.market_report import price_list_report
+            from dshapley.reporting.page import write
+
             print(f"prices.csv, prices.parquet and terms.json are in {out}")
+            print(f"report in {write(price_list_report(prices), out)}")
         else:
             notice("nothing was kept; add --out FOLDER to keep the list")
 
@@ -202,6 +206,9 @@ def check(
     out: Annotated[
         Path | None, typer.Option(help="A .csv or .parquet file for the values of both sides.")
     ] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="A folder for report.html, the result as a page.")
+    ] = None,
 ) -> None:
     """Check a price list after a sale: compare it with your own values of what you bought.
 
@@ -215,6 +222,8 @@ def check(
             raise InputError(f"--out {out}: name a .csv or .parquet file")
         if out is not None and not out.parent.is_dir():
             raise InputError(f"--out {out}: there is no folder {out.parent}")
+        if report is not None and report.exists() and not report.is_dir():
+            raise InputError(f"--report {report} is a file: name a folder")
         with options.workers("loky", None, jobs):
             found = check_of_files(
                 prices, buyer, bought, target=target, id_column=id_column, group_column=group,
@@ -224,5 +233,11 @@ def check(
         if out is not None:
             write_table(found.frame.reset_index(), out)
         print_check(console(), found)
+        if report is not None:
+            from dshapley.reporting.market_report import check_report
+            from dshapley.reporting.page import write
+
+            report.mkdir(parents=True, exist_ok=True)
+            print(f"report in {write(check_report(found), report)}")
         if "fails" in (found.order, found.worth):
             raise typer.Exit(1)

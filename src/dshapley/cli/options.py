@@ -294,6 +294,8 @@ class Question:
             id=self.id_column,
             group=self.group,
             drop=tuple(self.drop or []),
+            min_rows=self.min_rows,
+            preprocess=cast("Any", self.preprocess),
         )
 
 

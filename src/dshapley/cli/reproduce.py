@@ -46,6 +46,8 @@ def reproduce(
         from dshapley.experiments.reproduce import reproduction
         from dshapley.experiments.shared.work import Work
         from dshapley.formatting import duration
+        from dshapley.reporting.page import write
+        from dshapley.reporting.reproduction_report import reproduction_report
         from dshapley.reporting.text import print_claims
 
         if (table is None) != (target is None):
@@ -67,16 +69,17 @@ def reproduce(
         }
         minutes = sum(experiment(n).MINUTES[work.scale] for n, work in works.items())
         print(f"about {duration(60 * minutes)} on two cores; stop it with Ctrl-C to resume later")
-        failed = False
+        done = []
         for n, work in works.items():
             with options.workers("loky", None, jobs):
                 found = reproduction(n, work, out)
             print_claims(console(), n, experiment(n), found.claims)
             print(f"{n}: rows, figure and claims are in {out / n}.csv, .png and .json")
-            failed |= any(claim.verdict == "fails" for claim in found.claims)
+            done.append(found)
+        print(f"report in {write(reproduction_report(done, scale), out)}")
         if scale == "smoke":
             print("smoke only shows that the experiments run: use --scale small to test claims")
-        elif failed:
+        elif any(claim.verdict == "fails" for found in done for claim in found.claims):
             raise typer.Exit(1)
 
 

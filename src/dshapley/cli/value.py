@@ -10,6 +10,8 @@ import typer
 
 import dshapley.cli.options as options
 from dshapley.cli.console import check_top, console, for_people, notice, write_values
+from dshapley.cli.report import AT_THE_END, write_run_report
+from dshapley.errors import DShapleyError
 
 if TYPE_CHECKING:
     from dshapley.inference.valuation import Valuation
@@ -28,6 +30,10 @@ def value(
     time: options.Time = None,
     precision: options.Precision = None,
     draws: options.Draws = None,
+    no_report: Annotated[
+        bool,
+        typer.Option("--no-report", help="Write no report.", rich_help_panel=options.RUNNING),
+    ] = False,
     top: options.Top = 10,
 ) -> None:
     """Value the rows of a table: how much does each help a model trained on such data?
@@ -52,6 +58,8 @@ def value(
             print_valuation(console(), valuation, top=top, details=details)
             if out is not None:
                 print(f"values in {out / 'values.csv'} and .parquet; see also: dshapley show {out}")
+                if not no_report:
+                    _report(out, question.jobs)
             else:
                 print(
                     "nothing was kept; add --out FOLDER to keep values and draws", file=sys.stderr
@@ -64,6 +72,16 @@ def value(
                 show(stop.valuation)
             raise
         show(valuation)
+
+
+def _report(out: Path, jobs: int) -> None:
+    """Write the report of a run. The values are safe by then, so its failure is only a notice."""
+    try:
+        path = write_run_report(out, jobs=jobs, most_seconds=AT_THE_END)
+    except DShapleyError as error:
+        notice(f"there is no report: {error}")
+    else:
+        print(f"report in {path}: open it in a browser, or send it to someone")
 
 
 @options.with_question

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -14,12 +15,14 @@ from dshapley.inference.valuation import Valuation
 
 __all__ = [
     "ByClass",
+    "Caution",
     "by_class",
+    "cautions",
     "class_labels",
     "model_sentences",
+    "more_time",
     "percentage_points",
     "sentences",
-    "warnings_of",
 ]
 
 CONFIDENCE = 0.95
@@ -114,7 +117,7 @@ def _how_sure(valuation: Valuation) -> list[str]:
         f"From {draws}: reliability {r:.2f} (the share of the variance between values that is not "
         f"noise); the largest standard error is {worst:.2g}."
     )
-    return [line, *_test_rows(valuation), *_more_time(valuation)]
+    return [line, *_test_rows(valuation), *more_time(valuation)]
 
 
 def _test_rows(valuation: Valuation) -> list[str]:
@@ -143,7 +146,7 @@ def _test_rows(valuation: Valuation) -> list[str]:
     ]
 
 
-def _more_time(valuation: Valuation) -> list[str]:
+def more_time(valuation: Valuation) -> list[str]:
     """What more draws would give, and how long they take."""
     record, sure = valuation.draws, valuation.surely_reliable
     wanted = _SETTLED if sure < _SETTLED else _MORE
@@ -200,9 +203,20 @@ def _gain(valuation: Valuation) -> tuple[float, float] | None:
     return (float(valuation.values.mean()) * valuation.m, error) if math.isfinite(error) else None
 
 
-def warnings_of(valuation: Valuation) -> list[str]:
+class Caution(NamedTuple):
+    """A warning of what a person could misread."""
+
+    about: Literal["order", "classes", "metric"]
+    text: str
+
+
+def cautions(valuation: Valuation) -> list[Caution]:
     """Warnings of what a person could misread."""
-    return [*_open_order(valuation), *_skewed(valuation), *_hardly_moves(valuation)]
+    return [
+        *(Caution("order", text) for text in _open_order(valuation)),
+        *(Caution("classes", text) for text in _skewed(valuation)),
+        *(Caution("metric", text) for text in _hardly_moves(valuation)),
+    ]
 
 
 def _error_of_mean(valuation: Valuation) -> float:

@@ -28,6 +28,7 @@ __all__ = [
     "print_prices",
     "print_splitting",
     "print_summary",
+    "total_lines",
 ]
 
 
@@ -49,12 +50,13 @@ def print_prices(console: Console, prices: PriceList, *, top: int) -> None:
             cells = (*number(row["value"], row["stderr"]), number(row["price"], error)[0], ends)
             table.add_row(*map(Text, (str(label), *cells)))
         console.print(table)
-        _print_lines(console, _total(total, len(prices)))
+        _print_lines(console, total_lines(total, len(prices)))
     rule, checksum = prices.terms["pricing"]["rule"], prices.checksum
     _print_lines(console, [f"{rule}; SHA-256 of rows and terms: {checksum}"])
 
 
-def _total(total: Mapping[str, Any], n: int) -> list[str]:
+def total_lines(total: Mapping[str, Any], n: int) -> list[str]:
+    """The price of all points together, and what a floor adds."""
     value = _with_ends(total["value"], total["low"], total["high"])
     price = _with_ends(total["price"], total["price_low"], total["price_high"])
     rate = _with_ends(total["rate"], total["rate_low"], total["rate_high"])

@@ -16,11 +16,18 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dshapley.files import write_atomically
 
-__all__ = ["Finding", "Page", "Picture", "Section", "Table", "write"]
+__all__ = ["Finding", "Number", "Page", "Picture", "Section", "Table", "write"]
+
+
+class Number(NamedTuple):
+    """A number with its own text, such as the digits that its error allows."""
+
+    value: float
+    text: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,9 +89,11 @@ class Page:
 
 def write(page: Page, folder: Path, name: str = "report") -> Path:
     """Write NAME.html and NAME.json to the folder; the path of the page."""
-    html = to_html(page).encode()
-    text = json.dumps(to_json(page), indent=1, ensure_ascii=False, allow_nan=False).encode()
-    write_atomically(folder / f"{name}.json", lambda file: file.write(text + b"\n"))
+    # Half a surrogate pair, which a damaged name can hold, is written as an escape in both.
+    html = to_html(page).encode(errors="xmlcharrefreplace")
+    text = json.dumps(to_json(page), indent=1, ensure_ascii=False, allow_nan=False)
+    data = text.encode(errors="backslashreplace") + b"\n"
+    write_atomically(folder / f"{name}.json", lambda file: file.write(data))
     write_atomically(folder / f"{name}.html", lambda file: file.write(html))
     return folder / f"{name}.html"
 
@@ -135,6 +144,8 @@ def to_json(page: Page) -> dict[str, Any]:
 
 
 def _plain(cell: Any) -> Any:
+    if isinstance(cell, Number):
+        cell = cell.value
     if hasattr(cell, "item"):
         cell = cell.item()
     if isinstance(cell, float) and not math.isfinite(cell):
@@ -148,6 +159,8 @@ def shown(cell: Any) -> str:
     >>> shown(0.123456), shown(2024), shown(None)
     ('0.1235', '2024', '')
     """
+    if isinstance(cell, Number):
+        return cell.text
     cell = _plain(cell)
     if cell is None:
         return ""
@@ -170,6 +183,70 @@ def key(cell: Any) -> str:
     return repr(cell) if isinstance(cell, int | float) and not isinstance(cell, bool) else ""
 
 
+class _Column(NamedTuple):
+    """How one column of a table is shown."""
+
+    name: str
+    is_number: bool
+    """All cells are numbers or empty: the name stands at the right, above the digits."""
+    decimals: int | None
+    """The digits after the point that all fractions of the column have, so that they line up."""
+
+    def text(self, cell: Any) -> str:
+        if isinstance(cell, Number):
+            return cell.text
+        cell = _plain(cell)
+        if not isinstance(cell, float) or self.decimals is None:
+            return shown(cell)
+        text = f"{cell:.{self.decimals}f}"
+        return shown(cell) if cell and not float(text) else text
+
+
+def columns_of(table: Table) -> list[_Column]:
+    """How the columns of a table are shown.
+
+    >>> table = Table(title="", columns=["id", "age"], rows=[["a", 7.125], ["b", 19.5], ["c", 3.0]])
+    >>> [column.text(row[1]) for column in columns_of(table)[1:] for row in table.rows]
+    ['7.12', '19.50', '3.00']
+    """
+    columns = []
+    for i, name in enumerate(table.columns):
+        cells = [_plain(row[i]) for row in table.rows]
+        known = [cell for cell in cells if cell is not None]
+        is_number = bool(known) and all(key(cell) for cell in known)
+        fractions = [cell for cell in known if isinstance(cell, float)]
+        columns.append(_Column(shown(name), is_number, _decimals(fractions)))
+    return columns
+
+
+def _decimals(fractions: list[float]) -> int | None:
+    """As many as show four digits of the largest; None where the sizes are too far from 1."""
+    largest = max(map(abs, fractions), default=0.0)
+    if not 1e-4 <= largest < 1e5:
+        return None
+    if all(cell.is_integer() for cell in fractions):
+        return 0
+    return max(0, 3 - math.floor(math.log10(largest)))
+
+
+def visible(text: Any) -> Any:
+    """The text with a sign in place of each character that cannot be seen.
+
+    Such characters, from a table or a file name, could hide text or turn its direction around.
+
+    >>> visible("a" + chr(0) + chr(0x202E) + "b")
+    'a␀[U+202E]b'
+    """
+    return text.translate(_SIGNS) if isinstance(text, str) else text
+
+
+_SIGNS = {
+    **{code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t\n\r"},
+    **{code: f"[U+{code:04X}]" for code in (*range(0x7F, 0xA0), *range(0x202A, 0x202F))},
+    **{code: f"[U+{code:04X}]" for code in range(0x2066, 0x206A)},
+}
+
+
 def _policy(script: str) -> str:
     """Nothing may be loaded, and no script but ours may run."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -189,7 +266,11 @@ def _template() -> Any:
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        autoescape=True,
+        finalize=visible,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    environment.filters.update(shown=shown, key=key)
+    environment.filters.update(columns_of=columns_of, key=key)
     return environment.from_string(_asset("page.html.jinja"))

@@ -12,7 +12,7 @@ from dshapley.formatting import duration, number
 from dshapley.inference.interpolation import Interpolation, Prediction
 from dshapley.inference.sampled import SampledValuation, estimate
 from dshapley.inference.valuation import Valuation
-from dshapley.reporting.findings import by_class, model_sentences, sentences, warnings_of
+from dshapley.reporting.findings import by_class, cautions, model_sentences, sentences
 from dshapley.running.planning import Plan
 from dshapley.sampling.draws import Draws
 
@@ -29,6 +29,7 @@ __all__ = [
     "print_plans",
     "print_prediction",
     "print_valuation",
+    "rounded",
 ]
 
 _CONFIDENCE = 0.95
@@ -47,17 +48,20 @@ def print_claims(
         table.add_column(heading, justify=side)  # type: ignore[arg-type]
     table.add_column("")
     for claim in claims:
-        known = [end for end in (claim.by, claim.low, claim.high) if math.isfinite(end)]
-        error = (max(known) - min(known)) / 4 if known else math.nan
-        by, *ends = (
-            number(end, error)[0] if math.isfinite(end) else "..."
-            for end in (claim.by, claim.low, claim.high)
-        )
+        by, *ends = rounded(claim)
         table.add_row(claim.text, by, " to ".join(ends), claim.verdict)
     console.print(table, highlight=False)
     verdicts = [claim.verdict for claim in claims]
     counts = ", ".join(f"{verdicts.count(v)} {v}" for v in ("holds", "not shown", "fails"))
     console.print(f"{name}: {counts}", highlight=False)
+
+
+def rounded(claim: Claim) -> list[str]:
+    """By how much a claim holds and the ends of its interval, with the digits that it allows."""
+    parts = (claim.by, claim.low, claim.high)
+    known = [end for end in parts if math.isfinite(end)]
+    error = (max(known) - min(known)) / 4 if known else math.nan
+    return [number(end, error)[0] if math.isfinite(end) else "..." for end in parts]
 
 
 def print_valuation(
@@ -151,7 +155,7 @@ def _summary(valuation: Valuation) -> list[str]:
     return [
         *lines,
         *model_sentences(valuation),
-        *(f"warning: {text}" for text in warnings_of(valuation)),
+        *(f"warning: {caution.text}" for caution in cautions(valuation)),
     ]
 
 

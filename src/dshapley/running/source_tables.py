@@ -14,10 +14,15 @@ from dshapley.errors import InputError
 from dshapley.inference.interpolation import Prediction, chosen_to_measure
 from dshapley.inference.sampled import estimate
 from dshapley.inference.valuation import Valuation
+from dshapley.learners.by_name import model_from_name
+from dshapley.potentials import ModelPotential, describe, potential
 from dshapley.running.run_folder import is_own, load_run
 from dshapley.sampling.provenance import About, Source
 
 __all__ = ["RunTables", "predicted", "run_tables"]
+
+_OF_DATA = {"test", "empty", "path", "preprocess.fitted"}
+"""What the description of a potential says of the data, or of how it is computed."""
 
 
 def predicted(
@@ -110,6 +115,35 @@ class RunTables:
             drop=asked.drop,
             seed=self.about.identity.seed,
         )
+
+    def potential(self, test: Points, database: Points) -> ModelPotential:
+        """The run's model and metric on any test rows; an error if they have changed since.
+
+        A model of the form module:factory is code that the run folder names. It is imported only
+        if this user made the folder.
+        """
+        asked, identity = self.asked, self.about.identity
+        if ":" in asked.model and not is_own(self.folder):
+            raise InputError(
+                f"{self.folder} was not made by you on this machine, so the model that it names, "
+                f"{asked.model}, is not imported"
+            )
+        U = potential(
+            model_from_name(asked.model, asked.task),
+            test=test,
+            metric=identity.metric,
+            min_rows=asked.min_rows,
+            preprocess=asked.preprocess,
+            database=database,
+        )
+        now, then = describe(U), identity.potential
+        compared = [name for name in then if name not in _OF_DATA]
+        changed = [name for name in compared if then[name] != now.get(name)]
+        if changed:
+            raise InputError(
+                f"the model or metric of {self.folder} has changed since: {', '.join(changed)}"
+            )
+        return U
 
     def valued(self, prepared: Prepared | None = None) -> Points | Bundles:
         """The rows or bundles that the run valued; an error if they have changed since."""

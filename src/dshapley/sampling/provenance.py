@@ -75,6 +75,8 @@ class Source:
     id: str | None = None
     group: str | None = None
     drop: tuple[str, ...] = ()
+    min_rows: AtLeastOne = 1
+    preprocess: Literal["each", "once"] = "each"
 
 
 @dataclass(frozen=True, kw_only=True)

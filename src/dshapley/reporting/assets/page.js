@@ -1,29 +1,39 @@
 "use strict";
 (function () {
-  const box = document.getElementById("tip");
+  const tip = document.getElementById("tip");
+  // The mark that the arrow keys are at; it keeps its words while the page scrolls.
+  let held = null;
 
   function say(mark, x, y) {
     document.querySelectorAll(".mark.shown").forEach((m) => m.classList.remove("shown"));
+    const words = mark ? mark.dataset.tip : "";
+    // Screen readers repeat whatever is set.
+    if (tip.textContent !== words) tip.textContent = words;
     if (!mark) {
-      box.hidden = true;
+      held = null;
       return;
     }
     mark.classList.add("shown");
-    box.textContent = mark.dataset.tip;
-    box.hidden = false;
-    const size = box.getBoundingClientRect();
-    box.style.left = Math.max(4, Math.min(x + 12, innerWidth - size.width - 4)) + "px";
-    box.style.top = (y + 16 + size.height > innerHeight ? Math.max(4, y - size.height - 12) : y + 16) + "px";
+    const size = tip.getBoundingClientRect();
+    const below = y + 16 + size.height <= innerHeight;
+    tip.style.left = Math.max(4, Math.min(x + 12, innerWidth - size.width - 4)) + "px";
+    tip.style.top = (below ? y + 16 : Math.max(4, y - size.height - 12)) + "px";
+  }
+
+  function sayAt(mark) {
+    const b = mark.getBoundingClientRect();
+    say(mark, (b.left + b.right) / 2, (b.top + b.bottom) / 2);
+    held = mark;
   }
 
   // The mark under the pointer, or the nearest one close to it: lines are thin.
-  function nearest(picture, x, y) {
+  function nearest(marks, x, y) {
     let found = null, least = 14;
-    for (const mark of picture.querySelectorAll(".mark")) {
+    for (const mark of marks) {
       const b = mark.getBoundingClientRect();
       const far = Math.hypot(Math.max(b.left - x, 0, x - b.right), Math.max(b.top - y, 0, y - b.bottom));
       // Inside large marks, such as a line across the picture, small ones come first.
-      const rank = far + Math.min(b.width * b.height, 1e6) / 1e6;
+      const rank = far + Math.max(b.width, b.height) / 1e4;
       if (rank < least) {
         least = rank;
         found = mark;
@@ -33,29 +43,51 @@
   }
 
   for (const picture of document.querySelectorAll(".picture")) {
-    picture.addEventListener("pointermove", (e) => say(nearest(picture, e.clientX, e.clientY), e.clientX, e.clientY));
-    picture.addEventListener("pointerleave", () => say(null));
+    const marks = Array.from(picture.querySelectorAll(".mark"));
+    if (!marks.length) continue;
+    // A screen reader passes the arrow keys on to an application only.
+    picture.setAttribute("role", "application");
+    picture.setAttribute("aria-roledescription", "picture, arrow keys step through its marks");
+    const point = (e) => say(nearest(marks, e.clientX, e.clientY), e.clientX, e.clientY);
+    picture.addEventListener("pointermove", point);
+    picture.addEventListener("pointerdown", point);
+    // A finger leaves when it is lifted; what it pointed at stays until the next touch.
+    picture.addEventListener("pointerleave", (e) => e.pointerType === "touch" || say(null));
     picture.addEventListener("blur", () => say(null));
     let at = -1;
     picture.addEventListener("keydown", (e) => {
-      const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[e.key];
-      if (e.key === "Escape") say(null);
-      if (!step) return;
-      const marks = picture.querySelectorAll(".mark");
-      if (!marks.length) return;
+      const last = marks.length - 1;
+      const next = {
+        ArrowRight: at + 1, ArrowDown: at + 1, ArrowLeft: at - 1, ArrowUp: at - 1, Home: 0, End: last,
+      }[e.key];
+      if (next === undefined || e.ctrlKey || e.altKey || e.metaKey) return;
       e.preventDefault();
-      at = (at + step + marks.length) % marks.length;
-      const b = marks[at].getBoundingClientRect();
-      say(marks[at], (b.left + b.right) / 2, (b.top + b.bottom) / 2);
+      at = next < 0 ? last : next > last ? 0 : next;
+      marks[at].scrollIntoView({ behavior: "instant", block: "nearest", inline: "nearest" });
+      sayAt(marks[at]);
     });
   }
+  document.addEventListener("keydown", (e) => e.key === "Escape" && say(null));
+  document.addEventListener("pointerdown", (e) => e.target.closest(".picture") || say(null));
+  document.addEventListener("scroll", () => (held ? sayAt(held) : say(null)), { capture: true, passive: true });
 
-  function compare(a, b) {
-    const x = a.dataset.key, y = b.dataset.key;
-    if (x !== undefined && y !== undefined) return Number(x) - Number(y);
-    if (x !== undefined) return -1;
-    if (y !== undefined) return 1;
-    return a.textContent.localeCompare(b.textContent);
+  const words = new Intl.Collator(undefined, { numeric: true });
+
+  // Numbers in their order, then words in theirs; empty cells stay last in both directions.
+  function sorted(rows, column, up) {
+    const keyed = rows.map((row) => {
+      const cell = row.cells[column];
+      const text = cell.textContent;
+      return { row, text, number: "key" in cell.dataset ? Number(cell.dataset.key) : null };
+    });
+    const kind = (a) => (a.number !== null ? 0 : a.text ? 1 : 2);
+    keyed.sort((a, b) => {
+      const other = kind(a) - kind(b);
+      if (other) return Math.max(kind(a), kind(b)) === 2 || up ? other : -other;
+      const order = a.number !== null ? a.number - b.number : words.compare(a.text, b.text);
+      return up ? order : -order;
+    });
+    return keyed.map((a) => a.row);
   }
 
   for (const holder of document.querySelectorAll(".table")) {
@@ -72,9 +104,7 @@
         const up = head.getAttribute("aria-sort") !== "ascending";
         heads.forEach((other) => other.removeAttribute("aria-sort"));
         head.setAttribute("aria-sort", up ? "ascending" : "descending");
-        const rows = Array.from(body.rows);
-        rows.sort((a, b) => (up ? 1 : -1) * compare(a.cells[column], b.cells[column]));
-        body.append(...rows);
+        body.append(...sorted(Array.from(body.rows), column, up));
       });
     });
     if (holder.dataset.searchable !== "yes") continue;
@@ -89,15 +119,19 @@
     count.setAttribute("role", "status");
     line.append(label, count);
     holder.insertBefore(line, holder.querySelector(".scroll"));
-    const texts = Array.from(body.rows, (row) => [row, row.textContent.toLowerCase()]);
+    const texts = Array.from(body.rows, (row) => [
+      row, Array.from(row.cells, (cell) => cell.textContent).join("\n").toLowerCase(),
+    ]);
+    const all = texts.length.toLocaleString("en") + " rows";
+    count.textContent = all;
     input.addEventListener("input", () => {
-      const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+      const wanted = input.value.toLowerCase().split(/\s+/).filter(Boolean);
       let n = 0;
       for (const [row, text] of texts) {
-        row.hidden = !words.every((word) => text.includes(word));
+        row.hidden = !wanted.every((word) => text.includes(word));
         n += row.hidden ? 0 : 1;
       }
-      count.textContent = words.length ? n + " of " + texts.length + " rows" : "";
+      count.textContent = wanted.length ? n.toLocaleString("en") + " of " + all : all;
     });
   }
 })();

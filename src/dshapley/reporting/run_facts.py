@@ -1,0 +1,161 @@
+"""What is known of a run when its report is written: values, tables, and what retraining showed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from dshapley.baselines.fresh_rows import FreshRows, on_fresh_rows
+from dshapley.data.points import Bundles, Floats
+from dshapley.data.tables import Prepared
+from dshapley.errors import DShapleyError, InputError, RunFolderError
+from dshapley.inference.completed import completed
+from dshapley.inference.interpolation import chosen_to_measure
+from dshapley.inference.sampled import SampledValuation, estimate
+from dshapley.inference.valuation import Valuation
+from dshapley.plots.figure import name_of
+from dshapley.reporting.findings import CONFIDENCE
+from dshapley.running.run import METHOD
+from dshapley.running.run_folder import load_run
+from dshapley.running.source_tables import RunTables, run_tables
+from dshapley.sampling.provenance import About
+
+__all__ = ["RunFacts", "facts_of_run"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunFacts:
+    """What a report of a run is made from."""
+
+    folder: Path
+    valuation: Valuation
+    prepared: Prepared | None
+    """The run's tables, where they are at hand and unchanged."""
+    missing: str
+    """Why the tables are not at hand; empty if they are."""
+    fresh: FreshRows | None
+    """What retraining without some rows did to the score on fresh rows."""
+    not_retrained: str
+    """Why that was not measured; empty if it was."""
+    sensitive: bool
+    """Whether ids, labels and column values must not be shown."""
+
+    @property
+    def about(self) -> About:
+        """The record of the run."""
+        return self.valuation.about
+
+    @property
+    def metric(self) -> str:
+        """The name of the metric, or U."""
+        return self.about.identity.metric or "U"
+
+    @property
+    def what(self) -> str:
+        """What has a value: a row or a bundle of rows."""
+        return "bundle" if (self.valuation.rows != 1).any() else "row"
+
+    @property
+    def model(self) -> str:
+        """The class of the model, or "a model"."""
+        name = self.about.identity.potential.get("estimator")
+        return name.rpartition(".")[2] if isinstance(name, str) else "a model"
+
+    @property
+    def half_widths(self) -> Floats:
+        """Half the confidence interval of each value, each on its own."""
+        low, high = self.valuation.interval(CONFIDENCE)
+        return (high - low) / 2
+
+    def name(self, i: int) -> str:
+        """What the text calls the point at position i."""
+        return f"{self.what} {name_of(self.valuation.ids[i])}"
+
+
+def facts_of_run(
+    folder: Path,
+    *,
+    source: Path | None = None,
+    sensitive: bool = False,
+    retrain: bool = True,
+    most_seconds: float | None = None,
+    n_jobs: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> RunFacts:
+    """Read a run folder and its tables, and retrain models without some of the rows.
+
+    Parameters
+    ----------
+    source
+        Where the run's tables are, if not where they were (see `running.source_tables`).
+    sensitive
+        See `RunFacts`.
+    retrain, most_seconds, n_jobs, progress
+        Whether to retrain models on fresh rows, and how (see `baselines.fresh_rows`).
+    """
+    draws = load_run(folder)
+    identity, context = draws.about.identity, draws.about.context
+    if identity.method != METHOD:
+        raise InputError(f"{folder} holds a run of {identity.method}; report reads {METHOD}")
+    tables, prepared, missing, Z = None, None, "", None
+    try:
+        tables = run_tables(folder, draws.about, source=source)
+        prepared = tables.prepared()
+        Z = tables.valued(prepared)
+    except (InputError, RunFolderError) as error:
+        if source is not None:
+            raise
+        prepared, missing = None, str(error)
+    measured = estimate(draws, points=Z)
+    valuation: Valuation = measured
+    if prepared is not None and context.share != 1:
+        where = chosen_to_measure(prepared.points, context.share, identity.seed)
+        valuation = completed(measured, prepared.points, where)
+    fresh, reason = None, "Retraining was turned off (--no-retrain)."
+    if retrain and (prepared is None or tables is None):
+        reason = f"The tables are not at hand: {missing}."
+    elif retrain:
+        assert prepared is not None
+        assert tables is not None
+        fresh, reason = _retrained(measured, tables, prepared, most_seconds, n_jobs, progress)
+    return RunFacts(
+        folder=folder,
+        valuation=valuation,
+        prepared=prepared,
+        missing=missing,
+        fresh=fresh,
+        not_retrained=reason,
+        sensitive=sensitive,
+    )
+
+
+def _retrained(
+    measured: SampledValuation,
+    tables: RunTables,
+    prepared: Prepared,
+    most_seconds: float | None,
+    n_jobs: int | None,
+    progress: Callable[[int, int], None] | None,
+) -> tuple[FreshRows | None, str]:
+    """What retraining on fresh rows shows, or why it was not done."""
+    if isinstance(measured.points, Bundles) or (measured.rows != 1).any():
+        return None, "Models are retrained without single rows only, not without bundles."
+    if measured.unseen or not np.isfinite(measured.stderr).all():
+        return None, "There are too few draws to order the rows."
+    try:
+        found = on_fresh_rows(
+            measured.draws,
+            tables.potential,
+            prepared.database,
+            points=prepared.points,
+            test=prepared.test,
+            n_jobs=n_jobs,
+            most_seconds=most_seconds,
+            progress=progress,
+        )
+    except DShapleyError as error:
+        return None, f"It could not be measured: {error}."
+    return found, ""

@@ -1,0 +1,347 @@
+"""The parts of a run's report that show something: pictures, tables, and what removal did."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from dshapley.baselines.fresh_rows import FreshRows
+from dshapley.data.points import Array
+from dshapley.formatting import number
+from dshapley.inference.sampled import SampledValuation
+from dshapley.plots.curves import curve
+from dshapley.plots.figure import BAD, GOOD, name_of
+from dshapley.plots.runs import by_size, convergence, half_the_error
+from dshapley.plots.values import against, categories_of, distribution, explained_by, extremes
+from dshapley.reporting.findings import CONFIDENCE, by_class, class_labels, sentences
+from dshapley.reporting.page import Finding, Number, Section, Table
+from dshapley.reporting.run_facts import RunFacts
+from dshapley.reporting.svg import picture
+
+__all__ = [
+    "action",
+    "features",
+    "how_sure",
+    "order_holds",
+    "rows_section",
+    "sizes",
+    "spread",
+    "verdict",
+]
+
+_SHOWN = 200
+"""Rows in the table at each end. The page stays small however many rows were valued."""
+_LOWEST = 20
+"""Rows of each class in the table of the lowest."""
+_MOST_COLUMNS, _MOST_FEATURES = 12, 6
+_LEAST_SHARE = 0.01
+"""Columns that explain less of the variance of the values than this get no picture."""
+
+
+def how_sure(run: RunFacts) -> Section:
+    """The errors in words, and how they came along with the draws."""
+    valuation = run.valuation
+    measured = valuation.measured
+    text, pictures = sentences(valuation)[1:], []
+    if isinstance(measured, SampledValuation):
+        half = half_the_error(measured)
+        if half is not None:
+            text.append(f"{half[0].upper()}{half[1:]}.")
+        if not measured.unseen and len(measured.draws) > 1:
+            pictures += picture(
+                "sure-error",
+                "Standard errors after so many draws",
+                lambda ax: convergence(measured, ax=ax),
+                "The dotted lines show what more draws would bring.",
+            )
+            pictures += picture(
+                "sure-reliability",
+                "Reliability after so many draws",
+                lambda ax: convergence(measured, what="reliability", ax=ax),
+                "The dotted line is 0.95, where a run of its own accord stops.",
+            )
+    return Section(name="sure", title="How sure the values are", text=text, pictures=pictures)
+
+
+def spread(run: RunFacts) -> Section:
+    """The distribution of the values, and of each class."""
+    valuation = run.valuation
+    low, middle, high = np.quantile(valuation.values, [0, 0.5, 1]).tolist()
+    pictures = picture(
+        "spread-all",
+        "How the values are spread",
+        lambda ax: distribution(valuation, ax=ax),
+        f"From {low:.3g} to {high:.3g}, median {middle:.3g}.",
+    )
+    labels = class_labels(valuation)
+    tables = []
+    if labels is not None and not run.sensitive and len(np.unique(labels)) > 1:
+        pictures += picture(
+            "spread-class",
+            "By class",
+            lambda ax: distribution(valuation, by=labels, name="class", ax=ax),
+            "Box: the middle half; line: the median; whiskers: 5th to 95th percentile.",
+            height=_height(labels),
+        )
+        tables.append(_class_table(run))
+    return Section(name="spread", title="Distribution", pictures=pictures, tables=tables)
+
+
+def _class_table(run: RunFacts) -> Table:
+    return Table(
+        title="Classes",
+        columns=["class", "rows", "mean value", f"below zero ({CONFIDENCE:.0%})"],
+        rows=[[str(c.label), c.rows, c.mean, c.below] for c in by_class(run.valuation)],
+    )
+
+
+def rows_section(run: RunFacts) -> Section | None:
+    """The best and the worst rows, as a picture and with their columns."""
+    if run.sensitive:
+        return None
+    valuation = run.valuation
+    n = min(10, max(1, len(valuation) // 2))
+    pictures = picture(
+        "rows-extremes",
+        f"The highest and the lowest {run.what}s",
+        lambda ax: extremes(valuation, n=n, ax=ax),
+        "Lines are intervals. Orange ones are below zero, blue ones above, grey ones neither. The "
+        "numbers on the right, if any, are the ranks that are possible.",
+        height=1.2 + 0.24 * (min(2 * n, len(valuation)) + 1),
+    )
+    return Section(
+        name="rows",
+        title=f"{run.what.capitalize()}s",
+        pictures=pictures,
+        tables=[_table_of_rows(run), *_lowest_by_class(run)],
+    )
+
+
+def _lowest_by_class(run: RunFacts) -> list[Table]:
+    """The rows of lowest value in each class, because classes differ in value."""
+    classes = by_class(run.valuation)
+    if not classes:
+        return []
+    columns = _all_columns(run)
+    places = [int(i) for found in classes for i in found.worst[:_LOWEST]]
+    label = np.asarray(class_labels(run.valuation))
+    return [
+        Table(
+            title="The lowest in each class",
+            columns=["class", *(name for name, _ in columns)],
+            rows=[[str(label[i]), *(cell(i) for _, cell in columns)] for i in places],
+            note=f"At most {_LOWEST} of each class.",
+            searchable=True,
+        )
+    ]
+
+
+def _table_of_rows(run: RunFacts) -> Table:
+    valuation = run.valuation
+    order = np.argsort(-valuation.values, kind="stable")
+    shown = order if len(order) <= 2 * _SHOWN else np.r_[order[:_SHOWN], order[-_SHOWN:]]
+    note = f"The {_SHOWN} highest and the {_SHOWN} lowest of {len(order):,}; all are in values.csv."
+    if len(shown) == len(order):
+        note = "All of them, the highest first."
+    columns = _all_columns(run)
+    if run.missing:
+        note += f" Their columns are not shown: {run.missing}."
+    return Table(
+        title=f"Values of {run.what}s",
+        columns=[name for name, _ in columns],
+        rows=[[cell(i) for _, cell in columns] for i in shown.tolist()],
+        note=note,
+        searchable=True,
+    )
+
+
+def _all_columns(run: RunFacts) -> list[tuple[str, Any]]:
+    """A name, and the cell of the point at a position: about values, then of the run's table."""
+    columns = _value_columns(run)
+    frame = None if run.prepared is None else run.prepared.rows
+    if frame is not None and len(frame) == len(run.valuation):
+        for name in frame.columns[:_MOST_COLUMNS]:
+            cells = frame[name].tolist()
+            columns.append((str(name), lambda i, cells=cells: _cell(cells[i])))
+    return columns
+
+
+def _value_columns(run: RunFacts) -> list[tuple[str, Any]]:
+    valuation = run.valuation
+    order = np.argsort(-valuation.values, kind="stable")
+    reach, place = run.half_widths, np.argsort(order, kind="stable") + 1
+
+    def value(i: int) -> Number:
+        return Number(float(valuation.values[i]), number(float(valuation.values[i]), reach[i])[0])
+
+    def plus(i: int) -> Number:
+        return Number(float(reach[i]), number(float(valuation.values[i]), reach[i])[1])
+
+    columns: list[tuple[str, Any]] = [
+        ("rank", lambda i: int(place[i])),
+        ("id", lambda i: str(valuation.ids[i])),
+        ("value", value),
+        ("±", plus),
+    ]
+    if not valuation.unseen:
+        below = valuation.below_zero(CONFIDENCE)
+        columns.append((f"below zero ({CONFIDENCE:.0%})", lambda i: bool(below[i])))
+    if valuation.predicted.any():
+        columns.append(("predicted", lambda i: bool(valuation.predicted[i])))
+    if run.what == "bundle":
+        columns.append(("rows", lambda i: int(valuation.rows[i])))
+        columns.append(("value per row", lambda i: float(valuation.values[i] / valuation.rows[i])))
+    return columns
+
+
+def _cell(value: Any) -> Any:
+    """A cell of the user's table: numbers stay numbers, all else is text."""
+    if isinstance(value, bool | np.bool_):
+        return str(value)
+    if isinstance(value, int | float | np.integer | np.floating):
+        return value.item() if hasattr(value, "item") else value
+    return None if value is None else str(value)
+
+
+def features(run: RunFacts) -> Section | None:
+    """The values against the columns that explain most of their differences."""
+    frame = None if run.prepared is None else run.prepared.rows
+    if run.sensitive or frame is None or len(frame) != len(run.valuation):
+        return None
+    name, title = "features", "Values by column"
+    # The first column is the target, which the section on classes shows.
+    columns = {str(name): frame[name].to_numpy(dtype=object) for name in frame.columns[1:]}
+    shares = {name: explained_by(run.valuation, column) for name, column in columns.items()}
+    chosen = sorted(shares, key=lambda name: -shares[name])[:_MOST_FEATURES]
+    chosen = [name for name in chosen if shares[name] >= _LEAST_SHARE]
+    if not chosen:
+        text = "No column explains more than a hundredth of the variance of the values."
+        return Section(name=name, title=title, text=[text])
+    text = (
+        f"The {len(chosen)} of {len(columns)} columns that explain most of the differences between "
+        "values. A column that explains them need not be their cause."
+    )
+    pictures = []
+    for i, column in enumerate(chosen):
+        draw = partial(against, run.valuation, columns[column], name=column)
+        pictures += picture(
+            f"feature-{i}",
+            name_of(column),
+            lambda ax, draw=draw: draw(ax=ax),  # type: ignore[misc]
+            f"Explains {shares[column]:.0%} of the variance of the values.",
+            height=_height(columns[column]),
+        )
+    return Section(name=name, title=title, text=[text], pictures=pictures)
+
+
+def _height(column: Array) -> float:
+    n = categories_of(column)
+    return 3.4 if n is None else 1.2 + 0.3 * n
+
+
+def sizes(run: RunFacts) -> Section | None:
+    """What the rows are worth to someone with fewer rows."""
+    measured = run.valuation.measured
+    if run.valuation.m < 4 or not isinstance(measured, SampledValuation) or measured.unseen:
+        return None
+    hidden = np.full(len(measured), f"a {run.what}") if run.sensitive else None
+    pictures = picture(
+        "sizes-all",
+        "Values for data sets of fewer rows",
+        lambda ax: by_size(measured, names=hidden, ax=ax),
+        "All sizes come from the same draws. Bands are 95 % intervals, each on its own.",
+    )
+    fewer = measured.at(m=max(2, measured.m // 10))
+    falls = not fewer.unseen and fewer.values.std() > measured.values.std()
+    text = (
+        f"With fewer rows each {run.what} matters more: the spread of the values is "
+        f"{fewer.values.std():.2g} for data sets of {fewer.m:,} rows and "
+        f"{measured.values.std():.2g} for {measured.m:,}."
+    )
+    return Section(
+        name="sizes",
+        title="Values by data set size",
+        text=[text] if falls else [],
+        pictures=pictures,
+    )
+
+
+def action(run: RunFacts) -> Section:
+    """The removal curve on fresh rows: what acting on the ranking does, as measured."""
+    name, title = "action", "What removing rows does"
+    if run.fresh is None:
+        text = [f"Not measured. {run.not_retrained}"]
+        return Section(name=name, title=title, text=text)
+    fresh = run.fresh
+    n = len(fresh.random)
+    text = [
+        f"Does such a ranking work on rows that it was not made from? {n} times, "
+        f"{fresh.n_test:,} rows were kept aside, {fresh.n_train:,} others were valued anew "
+        f"({fresh.n_draws:,} draws), models were retrained without the lowest, the highest, or "
+        "random ones of these, and scored on the rows kept aside.",
+        f"Each ± is a 95 % confidence interval over the {n} times, for all shares at once. It "
+        f"speaks of models trained on about {fresh.n_train:,} rows.",
+    ]
+
+    def draw(ax: Any) -> None:
+        for first, color in (("lowest", BAD), ("highest", GOOD)):
+            found = fresh.curve(first)  # type: ignore[arg-type]
+            curve(found, name=f"{first} values first", metric=run.metric, color=color, ax=ax)
+
+    pictures = picture(
+        "removal",
+        "Score on fresh rows as rows are removed",
+        draw,
+        "Where the highest values go first, the score should fall below that of random order. "
+        "Where it rises as the lowest go, those rows were harmful.",
+    )
+    findings = [verdict(run, fresh, step) for step in range(1, len(fresh.fractions))]
+    return Section(
+        name=name, title=title, text=text, pictures=pictures, tables=[_removal_table(fresh)],
+        findings=[*findings, order_holds(run, fresh)],
+    )  # fmt: skip
+
+
+def _removal_table(fresh: FreshRows) -> Table:
+    orders = (fresh.lowest, fresh.highest, fresh.random)
+    rows = [
+        [Number(fraction, f"{fraction:.0%}"), *(float(order[:, i, 0].mean()) for order in orders)]
+        for i, fraction in enumerate(fresh.fractions.tolist())
+    ]
+    columns = ["removed", "lowest first", "highest first", "random order"]
+    return Table(title="Mean scores", columns=columns, rows=rows)
+
+
+def verdict(run: RunFacts, fresh: FreshRows, step: int) -> Finding:
+    """What removing this share of the rows, the lowest values first, did to the score."""
+    change, reach = fresh.change("lowest", step)
+    said, plus = number(change, reach)
+    sign = "+" if change > 0 else ""
+    measured = (
+        f"Without the {fresh.fractions[step]:.0%} of {fresh.n_train:,} rows with the lowest "
+        f"values, {run.metric} on fresh rows changed by {sign}{said} ± {plus}"
+    )
+    if change - reach > 0:
+        return Finding(text=f"{measured}: models were better.", section="action", level="good")
+    if change + reach < 0:
+        return Finding(text=f"{measured}: models were worse.", section="action", level="warning")
+    return Finding(text=f"{measured}: no difference was shown.", section="action")
+
+
+def order_holds(run: RunFacts, fresh: FreshRows) -> Finding:
+    """Whether removing the highest values did more harm than removing random rows."""
+    step = len(fresh.fractions) - 2
+    gap, reach = fresh.gap("highest", step)
+    said, plus = number(abs(gap), reach)
+    text = (
+        f"Without the {fresh.fractions[step]:.0%} of {fresh.n_train:,} rows with the highest "
+        f"values, {run.metric} was {said} ± {plus} {'lower' if gap < 0 else 'higher'} than without "
+        "as many random rows"
+    )
+    if gap + reach < 0:
+        text = f"{text}: the ranking holds on fresh rows."
+        return Finding(text=text, section="action", level="good")
+    text = f"{text}: that the ranking holds on fresh rows was not shown."
+    return Finding(text=text, section="action", level="warning")
