@@ -20,7 +20,7 @@ from test_cli import FAST, call, value, wide_screen  # noqa: F401
 pytest.importorskip("matplotlib")
 
 ORDER = (
-    "meaning", "findings", "next", "sure", "spread", "rows", "features", "sizes", "action",
+    "findings", "next", "first", "meaning", "sure", "spread", "rows", "features", "sizes", "action",
     "reproduce",
 )  # fmt: skip
 
@@ -78,7 +78,7 @@ def test_the_first_sentences_answer_with_the_runs_own_figures(folder, content):
     from dshapley.formatting import number
 
     said, plus = number(float(valuation.values[best]), float(high[best] - low[best]) / 2)
-    assert f"row {best}, raises it by {said} ± {plus}" in lead
+    assert f"the highest estimate, row {best}, raises it by {said} ± {plus}" in lead
     assert "each of 120 rows" in lead
     assert "predicts income on up to 20 such rows and measures accuracy" in lead
     assert f"for {valuation.settled_pairs():.0%} of all pairs" in lead
@@ -90,13 +90,15 @@ def test_the_table_has_the_values_and_the_columns_of_each_row(folder, content):
     low, high = valuation.interval()
     rows = [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
     adult = adult_sample().head(120)
+    together = valuation.interval(simultaneous=True)[1] < 0
     assert sorted(int(row["id"]) for row in rows) == list(range(120))
-    assert [row["rank"] for row in rows] == list(range(1, 121))
+    assert [row["rank"] for row in rows] == list(range(120, 0, -1))
     for row in rows:
         i = int(row["id"])
         assert row["value"] == valuation.values[i]
         assert row["±"] == (high[i] - low[i]) / 2
-        assert row["below zero (95%)"] == valuation.below_zero()[i]
+        assert row["below zero"].startswith("yes") == valuation.below_zero()[i]
+        assert (row["below zero"] == "yes (all)") == together[i]
         occupation = None if pd.isna(adult.occupation[i]) else adult.occupation[i]
         assert (row["age"], row["occupation"]) == (adult.age[i], occupation)
 
@@ -174,7 +176,9 @@ def test_sensitive_shows_no_row_no_label_and_no_name_of_a_column(folder):
         if len(word) > 2:
             assert not re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", text), word
     assert "row 17" not in text
-    assert [s.name for s in page.sections] == [n for n in ORDER if n not in ("rows", "features")]
+    assert [s.name for s in page.sections] == [
+        n for n in ORDER if n not in ("first", "rows", "features")
+    ]
 
 
 def test_report_of_a_run_without_its_table_says_what_is_missing(folder, tmp_path):

@@ -4,6 +4,9 @@ That is what a reader wants to know before acting on a ranking: on the rows behi
 ranking looks better than it is. So some rows are kept aside, the other rows are valued anew without
 them, models are retrained without the rows of lowest (or highest) value, and the models are scored
 on the rows kept aside. This is done several times, each time with other rows kept aside.
+
+For classes, the lowest of each class are removed. Classes differ in value, so the lowest of all
+rows may be most of one class, and then the score would tell of the class and not of the rows.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from numpy.typing import NDArray
 from dshapley.baselines.curves import Curve, First, removal_scores
 from dshapley.data.folds import in_folds
 from dshapley.data.points import Floats, Points, row_digests
+from dshapley.data.targets import are_classes
 from dshapley.errors import InputError
 from dshapley.formatting import duration
 from dshapley.inference.jackknife import Grouped
@@ -31,7 +35,7 @@ from dshapley.sampling.crossfitting import CrossFitted, cross_fitted, equal_rows
 from dshapley.sampling.design import Design
 from dshapley.sampling.draws import Draws
 
-__all__ = ["FreshRows", "Make", "on_fresh_rows"]
+__all__ = ["FreshRows", "Make", "on_fresh_rows", "places_in_class"]
 
 Make = Callable[[Points, Points], ModelPotential]
 """The potential of the run, for these test rows and this database."""
@@ -66,6 +70,8 @@ class FreshRows:
         The fewest rows of a training set before any is removed, and the fewest rows of a test set.
     n_draws
         The draws that valued the rows in each division.
+    by_class
+        Whether the lowest (highest) rows of each class were removed, and not of all rows.
     """
 
     fractions: Floats
@@ -75,6 +81,7 @@ class FreshRows:
     n_train: int
     n_test: int
     n_draws: int
+    by_class: bool
 
     def change(self, first: First, step: int) -> tuple[float, float]:
         """Score after removal minus score with all rows, and half its 95 % interval."""
@@ -183,6 +190,7 @@ def on_fresh_rows(
     seed = draws.about.identity.seed
     n_draws = int(np.clip(len(draws) // _PART_OF_DRAWS, _FEWEST_DRAWS, _MOST_DRAWS))
     divisions = list(_divisions(make, database, points, test, seed))
+    by_class = points.y is not None and are_classes(points.y)
     _check_time_of_draws(draws, divisions, n_draws, n_jobs, most_seconds)
     found: dict[str, list[Floats]] = {"lowest": [], "highest": [], "random": []}
     potentials = _potentials(make, divisions)
@@ -191,9 +199,10 @@ def on_fresh_rows(
         _check_time_of_fits(potentials[0], divisions[0].kept, n_models, most_seconds)
     for i, (part, own) in enumerate(zip(divisions, potentials, strict=True)):
         values = _values(draws, make, part, n_draws, n_jobs)
+        order = places_in_class(values, part.kept) if by_class else values
         for first in ("lowest", "highest"):
             scores, _ = removal_scores(
-                own, part.kept, values, first=first, fractions=fractions,
+                own, part.kept, order, first=first, fractions=fractions,
                 repeats=_ORDERS if first == "lowest" else 0, seed=seed, n_jobs=n_jobs,
             )  # fmt: skip
             found[first].append(scores[0])
@@ -207,7 +216,23 @@ def on_fresh_rows(
         n_train=min(len(part.kept) for part in divisions),
         n_test=min(len(part.fresh) for part in divisions),
         n_draws=n_draws,
+        by_class=by_class,
     )
+
+
+def places_in_class(values: Floats, points: Points) -> Floats:
+    """The place of each value within its class: 0 for the lowest, towards 1 for the highest.
+
+    >>> points = Points(np.zeros((5, 1)), ["a", "a", "b", "b", "b"])
+    >>> places_in_class(np.array([5.0, 4.0, 1.0, 3.0, 2.0]), points).round(2).tolist()
+    [0.75, 0.25, 0.17, 0.83, 0.5]
+    """
+    assert points.y is not None
+    found = np.empty(len(values))
+    for label in np.unique(points.y):
+        here = np.flatnonzero(points.y == label)
+        found[here] = (np.argsort(np.argsort(values[here], kind="stable")) + 0.5) / len(here)
+    return found
 
 
 def _potentials(make: Make, divisions: Sequence[_Division]) -> Sequence[Grouped | ModelPotential]:

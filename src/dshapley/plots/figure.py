@@ -83,11 +83,18 @@ def mark_zero(ax: Axes, *, axis: str = "x") -> None:
         line(0, color="0.5", linewidth=1.2, zorder=1)
 
 
-def value_axis(ax: Axes, valuation: Valuation, axis: Literal["x", "y"], more: str = "") -> None:
+def value_axis(
+    ax: Axes,
+    valuation: Valuation,
+    axis: Literal["x", "y"],
+    more: str = "",
+    *,
+    unit: str | None = None,
+) -> None:
     """Name the axis of values, mark zero, and leave room between its numbers."""
     mark_zero(ax, axis=axis)
     (ax.set_xlabel if axis == "x" else ax.set_ylabel)(
-        f"{unit_of(valuation)}{more}", parse_math=False
+        f"{unit or unit_of(valuation)}{more}", parse_math=False
     )
     if axis == "x":
         ax.locator_params(axis="x", nbins=5)

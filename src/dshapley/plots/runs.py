@@ -30,6 +30,8 @@ __all__ = ["by_size", "convergence"]
 _SIZES = 12
 _LOOKS = 14
 _FIRST_LOOK = 20
+_LASTING = 1.1
+"""Above this, the error that more draws would leave is too much of all for half of it to go."""
 
 
 def by_size(
@@ -136,14 +138,15 @@ def _errors(
 
 
 def half_the_error(valuation: SampledValuation) -> str | None:
-    """How many draws, and how long, half the error of the draws takes."""
+    """How many draws half the error takes, and how long; None where draws cannot halve it."""
     seconds = valuation.draws.seconds
     n = 4 * valuation.n_draws
-    part = "half the error" if valuation.widened == 1.0 else "half the draws' part of the error"
+    if valuation.widened > _LASTING:
+        return None
     if seconds is None or not len(seconds):
-        return f"{part}: {n:,} draws"
-    more = float(np.median(seconds)) * 3 * valuation.n_draws
-    return f"{part}: {n:,} draws, {duration(more)} more on one core"
+        return f"half the error takes {n:,} draws in all"
+    more = float(seconds.sum()) * 3
+    return f"half the error takes {n:,} draws in all: {duration(more)} more on one core"
 
 
 def _sampled(valuation: Valuation) -> SampledValuation:

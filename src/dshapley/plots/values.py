@@ -120,55 +120,71 @@ def _ranks(
 
 
 def distribution(
-    valuation: Valuation, *, by: Any = None, name: str = "", ax: Axes | None = None
+    valuation: Valuation,
+    *,
+    by: Any = None,
+    name: str = "",
+    unit: str | None = None,
+    ax: Axes | None = None,
 ) -> Axes:
     """How the values are spread, with zero marked; by class or group where `by` is given.
 
     Without `by` a histogram. With `by`, one label for each point, a box for each group: the
-    middle half of its values, the middle line, and whiskers to the 5th and 95th percentile.
+    middle half of its values, the middle line, and whiskers to the 5th and 95th percentile. `unit`
+    is what the axis of values says.
     """
     if by is None:
-        return _histogram(valuation, axes_or_new(ax))
+        return _histogram(valuation, axes_or_new(ax), unit)
     labels = _one_each(valuation, by, "by")
     groups = {label: valuation.values[where] for label, where in _groups(labels)}
     chosen = sorted(groups, key=lambda label: -float(np.median(groups[label])))
     ax = axes_or_new(ax, size=(6.4, 1.2 + 0.33 * len(chosen)))
     _boxes(ax, [(label, groups[label]) for label in chosen])
-    value_axis(ax, valuation, "x")
+    value_axis(ax, valuation, "x", unit=unit)
     ax.set_ylabel(name_of(name), parse_math=False)
     return ax
 
 
-def _histogram(valuation: Valuation, ax: Axes) -> Axes:
+def _histogram(valuation: Valuation, ax: Axes, unit: str | None) -> Axes:
     low, high = np.quantile(valuation.values, [0.002, 0.998])
     inside = np.clip(valuation.values, low, high)
     counts, edges = np.histogram(inside, bins=min(40, max(5, len(inside) // 5)))
     for count, a, b in zip(counts.tolist(), edges[:-1].tolist(), edges[1:].tolist(), strict=True):
         color = BAD if b <= 0 else GOOD if a >= 0 else AWAY
         bar = ax.bar(a, count, width=b - a, align="edge", color=color, edgecolor="none")
-        tip(bar, f"{count:,} from {a:.3g} to {b:.3g}")
+        ends = f"from {a:.3g} to {b:.3g}"
+        if a == edges[0] and low > valuation.values.min():
+            ends = f"of {b:.3g} or less"
+        elif b == edges[-1] and high < valuation.values.max():
+            ends = f"of {a:.3g} or more"
+        tip(bar, f"{count:,} values {ends}")
     below = float((valuation.values < 0).mean())
-    value_axis(ax, valuation, "x")
+    value_axis(ax, valuation, "x", unit=unit)
     ax.set_title(f"{below:.0%} of the values are below zero (before their errors)", fontsize=9)
     ax.set_ylabel("points" if (valuation.rows == 1).all() else "bundles")
     return ax
 
 
 def against(
-    valuation: Valuation, feature: Any, *, name: str = "feature", ax: Axes | None = None
+    valuation: Valuation,
+    feature: Any,
+    *,
+    name: str = "feature",
+    unit: str | None = None,
+    ax: Axes | None = None,
 ) -> Axes:
     """Values against a column: means of ten equal groups for numbers, boxes for categories.
 
     The intervals are for the mean over rows like these (95 %). An error that all values share is
-    not in them.
+    not in them. `unit` is what the axis of values says.
     """
     column = _one_each(valuation, feature, "feature")
     numbers = _numbers(column)
     if numbers is None:
-        return distribution(valuation, by=column, name=name_of(name), ax=ax)
+        return distribution(valuation, by=column, name=name_of(name), unit=unit, ax=ax)
     ax = axes_or_new(ax)
     _binned(ax, valuation, numbers, name)
-    value_axis(ax, valuation, "y")
+    value_axis(ax, valuation, "y", unit=unit)
     ax.set_xlabel(name_of(name), parse_math=False)
     return ax
 

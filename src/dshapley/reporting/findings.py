@@ -177,8 +177,10 @@ def model_sentences(valuation: Valuation) -> list[str]:
     metric, empty, lines = identity.metric, identity.empty, []
     estimator = identity.potential.get("estimator")
     if isinstance(estimator, str) and "path" in identity.potential:
-        how = "without" if identity.potential["path"] == "fast" else "by"
-        lines.append(f"Model: {estimator.rpartition('.')[2]}, {how} retraining for each value.")
+        how = "retrained with and without each row"
+        if identity.potential["path"] == "fast":
+            how = "computed with and without each row without retraining"
+        lines.append(f"Model: {estimator.rpartition('.')[2]}, {how}.")
     if metric is None or empty is None:
         return lines
     line = f"A model trained on nothing has {metric} {empty:.4g}"
@@ -186,7 +188,11 @@ def model_sentences(valuation: Valuation) -> list[str]:
     if gain is None:
         return [*lines, f"{line}."]
     shown, reach = number(empty + gain[0], gain[1])
-    return [*lines, f"{line}, one trained on {valuation.m:,} random rows has {shown} ± {reach}."]
+    return [
+        *lines,
+        f"{line}, one trained on {valuation.m:,} random rows has {shown} ± {reach} (two standard "
+        "errors).",
+    ]
 
 
 def _gain(valuation: Valuation) -> tuple[float, float] | None:
@@ -255,7 +261,7 @@ def _skewed(valuation: Valuation) -> list[str]:
     most, fewest = shares[high], shares[low]
     return [
         f"the rows below zero are mostly of one class: {high:.0%} of the rows of {most.label!s}, "
-        f"{low:.0%} of {fewest.label!s}. This tells the classes apart, not good rows from bad: "
+        f"{low:.0%} of {fewest.label!s}. Much of this is a difference between the classes: "
         "compare rows within their class"
     ]
 

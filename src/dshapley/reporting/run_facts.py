@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dshapley.baselines.fresh_rows import FreshRows, on_fresh_rows
 from dshapley.data.points import Bundles, Floats
@@ -69,6 +71,14 @@ class RunFacts:
         """Half the confidence interval of each value, each on its own."""
         low, high = self.valuation.interval(CONFIDENCE)
         return (high - low) / 2
+
+    @cached_property
+    def below_zero_together(self) -> NDArray[np.bool_]:
+        """Which values are below zero with intervals that hold for all points at once."""
+        valuation = self.valuation
+        if not isinstance(valuation, SampledValuation) or valuation.unseen:
+            return np.zeros(len(valuation), dtype=bool)
+        return np.asarray(valuation.interval(CONFIDENCE, simultaneous=True)[1] < 0)
 
     def name(self, i: int) -> str:
         """What the text calls the point at position i."""

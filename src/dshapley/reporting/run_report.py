@@ -16,6 +16,7 @@ from dshapley.inference.sampled import SampledValuation
 from dshapley.plots.figure import name_of
 from dshapley.reporting.findings import (
     CONFIDENCE,
+    by_class,
     cautions,
     class_labels,
     model_sentences,
@@ -25,8 +26,10 @@ from dshapley.reporting.findings import (
 from dshapley.reporting.page import Finding, Page, Section, Table
 from dshapley.reporting.run_facts import RunFacts
 from dshapley.reporting.run_sections import (
+    MOST_COLUMNS,
     action,
     features,
+    first_to_look_at,
     how_sure,
     order_holds,
     rows_section,
@@ -47,9 +50,10 @@ _SECTION_OF = {"order": "sure", "classes": "spread", "metric": "meaning"}
 def run_report(run: RunFacts) -> Page:
     """The page about a run: see `reporting.run_facts.facts_of_run`."""
     sections = [
-        _meaning(run),
         Section(name="findings", title="Findings", findings=list(_each_finding(run))),
         Section(name="next", title="What to do next", findings=list(_each_step(run))),
+        first_to_look_at(run),
+        _meaning(run),
         how_sure(run),
         spread(run),
         rows_section(run),
@@ -84,7 +88,18 @@ def _lead(run: RunFacts) -> list[str]:
         f"Question: what does each of {len(valuation):,} {run.what}s add for someone who trains a "
         f"{run.model}{goal} on up to {valuation.m:,} such rows and measures {run.metric}?"
     )
-    return [first, _best(run), _settled(run)]
+    return [first, _best(run), _settled(run), *_private(run)]
+
+
+def _private(run: RunFacts) -> list[str]:
+    """A warning that the page shows rows of the table."""
+    prepared = run.prepared
+    if run.sensitive or prepared is None or prepared.rows is None or run.what == "bundle":
+        return []
+    return [
+        f"This page shows rows of the table, with up to {MOST_COLUMNS} of their columns: treat it "
+        "like the table itself. Made with --sensitive it shows none."
+    ]
 
 
 def _best(run: RunFacts) -> str:
@@ -93,7 +108,9 @@ def _best(run: RunFacts) -> str:
     value, reach = float(valuation.values[i]), float(run.half_widths[i])
     by, plus = number(abs(value), reach)
     plus = f" ± {plus}" if math.isfinite(reach) else ""
-    which = f"the best {run.what}" if run.sensitive else f"the best one, {run.name(i)},"
+    which = "the highest estimate"
+    if not run.sensitive:
+        which += f", {run.name(i)},"
     sets = f"0 to {valuation.m - 1:,} random rows" if valuation.m > 1 else "no rows"
     return (
         f"A value is the change of {run.metric} when a {run.what} is added to {sets}, on average: "
@@ -108,8 +125,8 @@ def _settled(run: RunFacts) -> str:
         return f"There were {run.valuation.n_draws:,} draws, which are too few to know the errors."
     share = measured.settled_pairs(CONFIDENCE)
     return (
-        f"How sure: for {share:.0%} of all pairs of {run.what}s it is known which of the two is "
-        f"worth more ({CONFIDENCE:.0%} confidence, each pair on its own)."
+        f"How sure: for {share:.0%} of all pairs of {run.what}s we can say which of the two is "
+        f"worth more (about {1 - CONFIDENCE:.0%} of such statements are wrong)."
     )
 
 
@@ -122,8 +139,9 @@ def _meaning(run: RunFacts) -> Section:
         f"The values are averages over data sets of up to m = {valuation.m:,} rows that are drawn "
         "at random from the table. They hold for new data of the same kind, not only within this "
         "table.",
-        "Small numbers are normal: one row among many changes a model little. The sum over many "
-        f"{run.what}s is not small.",
+        "Small numbers are normal, because one row among many changes a model little. A draw is "
+        "one random data set that models were trained on. Reliability is the share of the "
+        "differences between values that is not noise: 1 is best.",
         *model_sentences(valuation),
     ]
     return Section(name="meaning", title="What the numbers mean", text=text)
@@ -150,7 +168,7 @@ def _each_finding(run: RunFacts) -> Iterator[Finding]:
         yield from _seldom(run)
     if run.fresh is not None:
         yield from (verdict(run, run.fresh, step) for step in (2, 4))
-        yield order_holds(run, run.fresh)
+        yield order_holds(run, run.fresh, len(run.fresh.fractions) - 2)
     for about, text in cautions(valuation):
         if about != "classes" or not run.sensitive:
             text = f"{text[0].upper()}{text[1:]}."
@@ -159,10 +177,9 @@ def _each_finding(run: RunFacts) -> Iterator[Finding]:
 
 def _all_at_once(run: RunFacts) -> str:
     """How many values are below zero with intervals that hold for all at once, where known."""
-    measured = run.valuation
-    if not isinstance(measured, SampledValuation):
+    if not isinstance(run.valuation, SampledValuation):
         return ""
-    n = int((measured.interval(CONFIDENCE, simultaneous=True)[1] < 0).sum())
+    n = int(run.below_zero_together.sum())
     return f" ({n:,} of them with intervals that hold for all {run.what}s at once)"
 
 
@@ -196,6 +213,13 @@ def _seldom(run: RunFacts) -> Iterator[Finding]:
 
 def _each_step(run: RunFacts) -> Iterator[Finding]:
     """What to do and what not to do, as far as it was measured."""
+    if not run.sensitive and by_class(run.valuation):
+        text = (
+            f"Look first at the lowest {run.what}s of each class, for example "
+            f"{', '.join(_lowest(run))}. Correct what is wrong; do not delete {run.what}s only "
+            "because their value is low."
+        )
+        yield Finding(text=text, section="first")
     if run.fresh is None:
         text = (
             f"Do not delete {run.what}s because of these values: what that does was not measured. "
@@ -206,14 +230,17 @@ def _each_step(run: RunFacts) -> Iterator[Finding]:
         yield from _removals(run, run.fresh)
     if any(about == "classes" for about, _ in cautions(run.valuation)):
         text = "Compare rows within their class, because the classes themselves differ in value."
-        if not run.sensitive:
-            text += " To see one class, type its name into the search box of the table."
-        yield Finding(text=text, section="spread" if run.sensitive else "rows")
+        yield Finding(text=text, section="spread" if run.sensitive else "first")
     for text in more_time(run.valuation):
         yield Finding(text=text, section="sure")
     if run.folder.is_dir() and not run.sensitive:
         text = f"Take the numbers from values.csv in {run.folder.resolve().name}: it has all rows."
         yield Finding(text=text, section="rows")
+
+
+def _lowest(run: RunFacts) -> list[str]:
+    """The names of the lowest point of each class, of the first few classes."""
+    return [run.name(int(found.worst[0])) for found in by_class(run.valuation)[:3]]
 
 
 def _removals(run: RunFacts, fresh: FreshRows) -> Iterator[Finding]:
@@ -226,22 +253,21 @@ def _removals(run: RunFacts, fresh: FreshRows) -> Iterator[Finding]:
         share = fresh.fractions[best]
         said, plus = number(*changes[best])
         text = (
-            f"rows with the lowest values are the ones to look at first. Without the lowest "
-            f"{share:.0%} of {fresh.n_train:,} rows, models were better on fresh rows by {said} ± "
+            f"Removing the lowest {share:.0%}{' of each class' if fresh.by_class else ''} made "
+            f"models that were trained on {fresh.n_train:,} rows better on fresh rows, by {said} ± "
             f"{plus}."
         )
-        yield Finding(
-            text=text, count=round(share * len(run.valuation)), section="action", level="good"
-        )
-    else:
+        yield Finding(text=text, section="action", level="good")
+    elif not hurt:
         text = (
             "Do not delete rows because of their value: at none of the shares that were tried was "
             "a model better on fresh rows for certain."
         )
         yield Finding(text=text, section="action", level="warning")
     if hurt:
-        shares = " and ".join(f"{fresh.fractions[step]:.0%}" for step in hurt)
-        text = f"Do not delete the lowest {shares}: models without them were worse on fresh rows."
+        shares = [f"{fresh.fractions[step]:.0%}" for step in hurt]
+        named = f"{', '.join(shares[:-1])} or {shares[-1]}" if len(shares) > 1 else shares[0]
+        text = f"Do not delete the lowest {named}: models without them were worse on fresh rows."
         yield Finding(text=text, section="action", level="warning")
 
 

@@ -11,6 +11,7 @@ from dshapley.baselines.fresh_rows import FreshRows
 from dshapley.data.points import Array
 from dshapley.formatting import number
 from dshapley.inference.sampled import SampledValuation
+from dshapley.inference.valuation import Valuation
 from dshapley.plots.curves import curve
 from dshapley.plots.figure import BAD, GOOD, name_of
 from dshapley.plots.runs import by_size, convergence, half_the_error
@@ -21,8 +22,10 @@ from dshapley.reporting.run_facts import RunFacts
 from dshapley.reporting.svg import picture
 
 __all__ = [
+    "MOST_COLUMNS",
     "action",
     "features",
+    "first_to_look_at",
     "how_sure",
     "order_holds",
     "rows_section",
@@ -35,7 +38,7 @@ _SHOWN = 200
 """Rows in the table at each end. The page stays small however many rows were valued."""
 _LOWEST = 20
 """Rows of each class in the table of the lowest."""
-_MOST_COLUMNS, _MOST_FEATURES = 12, 6
+MOST_COLUMNS, _MOST_FEATURES = 12, 6
 _LEAST_SHARE = 0.01
 """Columns that explain less of the variance of the values than this get no picture."""
 
@@ -54,13 +57,15 @@ def how_sure(run: RunFacts) -> Section:
                 "sure-error",
                 "Standard errors after so many draws",
                 lambda ax: convergence(measured, ax=ax),
-                "The dotted lines show what more draws would bring.",
+                "Typical: half of the rows have a smaller standard error. The dotted lines show "
+                "what more draws would bring.",
             )
             pictures += picture(
                 "sure-reliability",
                 "Reliability after so many draws",
                 lambda ax: convergence(measured, what="reliability", ax=ax),
-                "The dotted line is 0.95, where a run of its own accord stops.",
+                "The dotted line is 0.95. A run stops by itself when it is there, or would be but "
+                "for the error that the test rows leave.",
             )
     return Section(name="sure", title="How sure the values are", text=text, pictures=pictures)
 
@@ -73,7 +78,8 @@ def spread(run: RunFacts) -> Section:
         "spread-all",
         "How the values are spread",
         lambda ax: distribution(valuation, ax=ax),
-        f"From {low:.3g} to {high:.3g}, median {middle:.3g}.",
+        f"From {low:.3g} to {high:.3g}, median {middle:.3g}. The bars at the ends count all values "
+        "beyond them.",
     )
     labels = class_labels(valuation)
     tables = []
@@ -92,7 +98,7 @@ def spread(run: RunFacts) -> Section:
 def _class_table(run: RunFacts) -> Table:
     return Table(
         title="Classes",
-        columns=["class", "rows", "mean value", f"below zero ({CONFIDENCE:.0%})"],
+        columns=["class", "rows", "mean value", "below zero"],
         rows=[[str(c.label), c.rows, c.mean, c.below] for c in by_class(run.valuation)],
     )
 
@@ -107,45 +113,68 @@ def rows_section(run: RunFacts) -> Section | None:
         "rows-extremes",
         f"The highest and the lowest {run.what}s",
         lambda ax: extremes(valuation, n=n, ax=ax),
-        "Lines are intervals. Orange ones are below zero, blue ones above, grey ones neither. The "
-        "numbers on the right, if any, are the ranks that are possible.",
+        f"Lines are {CONFIDENCE:.0%} intervals for all {run.what}s at once: orange where they are "
+        "below zero, blue where they are above, grey where neither is sure. The ranks beside them "
+        "are those that are possible.",
         height=1.2 + 0.24 * (min(2 * n, len(valuation)) + 1),
     )
     return Section(
         name="rows",
         title=f"{run.what.capitalize()}s",
         pictures=pictures,
-        tables=[_table_of_rows(run), *_lowest_by_class(run)],
+        tables=[_table_of_rows(run)],
     )
 
 
-def _lowest_by_class(run: RunFacts) -> list[Table]:
+def first_to_look_at(run: RunFacts) -> Section | None:
     """The rows of lowest value in each class, because classes differ in value."""
     classes = by_class(run.valuation)
-    if not classes:
-        return []
+    if run.sensitive or not classes:
+        return None
     columns = _all_columns(run)
     places = [int(i) for found in classes for i in found.worst[:_LOWEST]]
     label = np.asarray(class_labels(run.valuation))
-    return [
-        Table(
-            title="The lowest in each class",
-            columns=["class", *(name for name, _ in columns)],
-            rows=[[str(label[i]), *(cell(i) for _, cell in columns)] for i in places],
-            note=f"At most {_LOWEST} of each class.",
-            searchable=True,
-        )
-    ]
+    table = Table(
+        title="The lowest in each class",
+        columns=["class", *(name for name, _ in columns)],
+        rows=[[str(label[i]), *(cell(i) for _, cell in columns)] for i in places],
+        note=f"At most {_LOWEST} of each class. {_how_to_read(run)}",
+        searchable=True,
+    )
+    text = (
+        "A low value can come from a wrong label, from an unusual row, or from chance. Look at the "
+        "row itself before you change anything."
+    )
+    return Section(name="first", title="Rows to look at first", text=[text], tables=[table])
+
+
+def _how_to_read(run: RunFacts) -> str:
+    """What the columns about values say."""
+    source = run.about.context.source
+    ids = ""
+    if source is not None and source.id is None and source.group is None:
+        ids = " An id is the number of the row in the table, from 0 after the header."
+    return (
+        f"±: half of a {CONFIDENCE:.0%} interval. Below zero: with {CONFIDENCE:.0%} confidence on "
+        "one side, so a value can be below zero although its interval just reaches 0; (all): with "
+        f"intervals that hold for all {run.what}s at once.{ids}"
+    )
 
 
 def _table_of_rows(run: RunFacts) -> Table:
     valuation = run.valuation
     order = np.argsort(-valuation.values, kind="stable")
+    order = order[::-1]
     shown = order if len(order) <= 2 * _SHOWN else np.r_[order[:_SHOWN], order[-_SHOWN:]]
-    note = f"The {_SHOWN} highest and the {_SHOWN} lowest of {len(order):,}; all are in values.csv."
+    note = f"The {_SHOWN} lowest and the {_SHOWN} highest of {len(order):,}; all are in values.csv."
     if len(shown) == len(order):
-        note = "All of them, the highest first."
+        note = "All of them, the lowest first."
+    note += f" {_how_to_read(run)}"
     columns = _all_columns(run)
+    if run.prepared is not None and run.prepared.rows is not None:
+        left_out = len(run.prepared.rows.columns) - MOST_COLUMNS
+        if left_out > 0:
+            note += f" The last {left_out} columns of the table are not shown."
     if run.missing:
         note += f" Their columns are not shown: {run.missing}."
     return Table(
@@ -162,7 +191,7 @@ def _all_columns(run: RunFacts) -> list[tuple[str, Any]]:
     columns = _value_columns(run)
     frame = None if run.prepared is None else run.prepared.rows
     if frame is not None and len(frame) == len(run.valuation):
-        for name in frame.columns[:_MOST_COLUMNS]:
+        for name in frame.columns[:MOST_COLUMNS]:
             cells = frame[name].tolist()
             columns.append((str(name), lambda i, cells=cells: _cell(cells[i])))
     return columns
@@ -180,14 +209,19 @@ def _value_columns(run: RunFacts) -> list[tuple[str, Any]]:
         return Number(float(reach[i]), number(float(valuation.values[i]), reach[i])[1])
 
     columns: list[tuple[str, Any]] = [
-        ("rank", lambda i: int(place[i])),
         ("id", lambda i: str(valuation.ids[i])),
+        ("rank", lambda i: int(place[i])),
         ("value", value),
         ("±", plus),
     ]
     if not valuation.unseen:
-        below = valuation.below_zero(CONFIDENCE)
-        columns.append((f"below zero ({CONFIDENCE:.0%})", lambda i: bool(below[i])))
+        below, all_at_once = valuation.below_zero(CONFIDENCE), run.below_zero_together
+        columns.append(
+            (
+                "below zero",
+                lambda i: "yes (all)" if all_at_once[i] else "yes" if below[i] else "no",
+            )
+        )
     if valuation.predicted.any():
         columns.append(("predicted", lambda i: bool(valuation.predicted[i])))
     if run.what == "bundle":
@@ -213,7 +247,8 @@ def features(run: RunFacts) -> Section | None:
     name, title = "features", "Values by column"
     # The first column is the target, which the section on classes shows.
     columns = {str(name): frame[name].to_numpy(dtype=object) for name in frame.columns[1:]}
-    shares = {name: explained_by(run.valuation, column) for name, column in columns.items()}
+    shown, within = _within_classes(run.valuation)
+    shares = {name: explained_by(shown, column) for name, column in columns.items()}
     chosen = sorted(shares, key=lambda name: -shares[name])[:_MOST_FEATURES]
     chosen = [name for name in chosen if shares[name] >= _LEAST_SHARE]
     if not chosen:
@@ -221,19 +256,44 @@ def features(run: RunFacts) -> Section | None:
         return Section(name=name, title=title, text=[text])
     text = (
         f"The {len(chosen)} of {len(columns)} columns that explain most of the differences between "
-        "values. A column that explains them need not be their cause."
+        f"values{within}. A column that explains them need not be their cause."
     )
     pictures = []
     for i, column in enumerate(chosen):
-        draw = partial(against, run.valuation, columns[column], name=column)
+        unit = "value minus the mean of its class" if within else None
+        draw = partial(against, shown, columns[column], name=column, unit=unit)
         pictures += picture(
             f"feature-{i}",
             name_of(column),
             lambda ax, draw=draw: draw(ax=ax),  # type: ignore[misc]
-            f"Explains {shares[column]:.0%} of the variance of the values.",
+            f"Explains {shares[column]:.0%} of the variance of the values{within}. {_PARTS}",
             height=_height(columns[column]),
         )
     return Section(name=name, title=title, text=[text], pictures=pictures)
+
+
+_PARTS = (
+    "Dots: means of ten equal groups with their 95 % intervals. Boxes: the middle half, with the "
+    "median and the 5th to 95th percentile."
+)
+
+
+def _within_classes(valuation: Valuation) -> tuple[Valuation, str]:
+    """The values minus the mean of their class, and how the text says so; else the values."""
+    labels = class_labels(valuation)
+    if labels is None or len(np.unique(labels)) < 2:
+        return valuation, ""
+    _, place = np.unique(labels, return_inverse=True)
+    means = np.bincount(place, weights=valuation.values) / np.bincount(place)
+    apart = Valuation(
+        values=valuation.values - means[place],
+        stderr=valuation.stderr,
+        m=valuation.m,
+        n_draws=valuation.n_draws,
+        ids=valuation.ids,
+        rows=valuation.rows,
+    )
+    return apart, " within a class"
 
 
 def _height(column: Array) -> float:
@@ -256,7 +316,7 @@ def sizes(run: RunFacts) -> Section | None:
     fewer = measured.at(m=max(2, measured.m // 10))
     falls = not fewer.unseen and fewer.values.std() > measured.values.std()
     text = (
-        f"With fewer rows each {run.what} matters more: the spread of the values is "
+        f"With fewer rows each {run.what} matters more: the standard deviation of the values is "
         f"{fewer.values.std():.2g} for data sets of {fewer.m:,} rows and "
         f"{measured.values.std():.2g} for {measured.m:,}."
     )
@@ -279,8 +339,8 @@ def action(run: RunFacts) -> Section:
     text = [
         f"Does such a ranking work on rows that it was not made from? {n} times, "
         f"{fresh.n_test:,} rows were kept aside, {fresh.n_train:,} others were valued anew "
-        f"({fresh.n_draws:,} draws), models were retrained without the lowest, the highest, or "
-        "random ones of these, and scored on the rows kept aside.",
+        f"({fresh.n_draws:,} draws), models were retrained without the lowest or the highest of "
+        f"these{_each_class(fresh)}, or without random ones, and scored on the rows kept aside.",
         f"Each ± is a 95 % confidence interval over the {n} times, for all shares at once. It "
         f"speaks of models trained on about {fresh.n_train:,} rows.",
     ]
@@ -295,12 +355,15 @@ def action(run: RunFacts) -> Section:
         "Score on fresh rows as rows are removed",
         draw,
         "Where the highest values go first, the score should fall below that of random order. "
-        "Where it rises as the lowest go, those rows were harmful.",
+        "Where it rises as the lowest go, those rows were harmful. Grey: random order, with its "
+        "95 % interval.",
     )
-    findings = [verdict(run, fresh, step) for step in range(1, len(fresh.fractions))]
+    steps = range(1, len(fresh.fractions))
+    findings = [verdict(run, fresh, step) for step in steps]
+    findings += [order_holds(run, fresh, step) for step in steps]
     return Section(
         name=name, title=title, text=text, pictures=pictures, tables=[_removal_table(fresh)],
-        findings=[*findings, order_holds(run, fresh)],
+        findings=findings,
     )  # fmt: skip
 
 
@@ -321,7 +384,7 @@ def verdict(run: RunFacts, fresh: FreshRows, step: int) -> Finding:
     sign = "+" if change > 0 else ""
     measured = (
         f"Without the {fresh.fractions[step]:.0%} of {fresh.n_train:,} rows with the lowest "
-        f"values, {run.metric} on fresh rows changed by {sign}{said} ± {plus}"
+        f"values{_each_class(fresh)}, {run.metric} on fresh rows changed by {sign}{said} ± {plus}"
     )
     if change - reach > 0:
         return Finding(text=f"{measured}: models were better.", section="action", level="good")
@@ -330,15 +393,19 @@ def verdict(run: RunFacts, fresh: FreshRows, step: int) -> Finding:
     return Finding(text=f"{measured}: no difference was shown.", section="action")
 
 
-def order_holds(run: RunFacts, fresh: FreshRows) -> Finding:
+def _each_class(fresh: FreshRows) -> str:
+    return " in each class" if fresh.by_class else ""
+
+
+def order_holds(run: RunFacts, fresh: FreshRows, step: int) -> Finding:
     """Whether removing the highest values did more harm than removing random rows."""
-    step = len(fresh.fractions) - 2
     gap, reach = fresh.gap("highest", step)
     said, plus = number(abs(gap), reach)
     text = (
         f"Without the {fresh.fractions[step]:.0%} of {fresh.n_train:,} rows with the highest "
-        f"values, {run.metric} was {said} ± {plus} {'lower' if gap < 0 else 'higher'} than without "
-        "as many random rows"
+        f"values{_each_class(fresh)}, {run.metric} on fresh rows was "
+        f"{'lower' if gap < 0 else 'higher'} by {said} ± {plus} than after removing as many random "
+        "rows"
     )
     if gap + reach < 0:
         text = f"{text}: the ranking holds on fresh rows."
