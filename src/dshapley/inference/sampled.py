@@ -187,11 +187,11 @@ class SampledValuation(Valuation):
         chosen = np.arange(n)
         if n > _MOST_PAIRED:
             chosen = np.sort(np.random.default_rng(0).choice(n, _MOST_PAIRED, replace=False))
-        parts = [part[:, np.isin(columns, chosen)] for columns, part in self.influences()]
-        places = np.concatenate(
-            [columns[np.isin(columns, chosen)] for columns, _ in self.influences()]
-        )
-        influence = np.concatenate(parts, axis=1)[:, np.argsort(places)]
+        wanted = np.isin(np.arange(n), chosen)
+        parts = tuple((points[wanted[points]], part) for points, part in self.terms.parts)
+        some = replace(self, terms=replace(self.terms, parts=parts))
+        places, blocks = zip(*some.influences(), strict=True)
+        influence = np.concatenate(blocks, axis=1)[:, np.argsort(np.concatenate(places))]
         products = influence.T @ influence
         variance = np.diag(products)[:, None] + np.diag(products) - 2 * products
         gaps = np.abs(np.subtract.outer(self.values[chosen], self.values[chosen]))

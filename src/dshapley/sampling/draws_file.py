@@ -2,21 +2,42 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
+from typing import Any
 
 import numpy as np
 
-from dshapley.data.points import Array, Points
+from dshapley.data.points import Array, Points, names_digest, names_of
 from dshapley.sampling.draws import NO_FOLD, Draws, Folds
 from dshapley.sampling.provenance import About
 from dshapley.sampling.sizes import LEAST_WEIGHT
-from dshapley.sealed import BadFileError
+from dshapley.sealed import MODERATE, DamagedError, check_part_names
 
-__all__ = ["HEADER", "check_columns", "check_header", "empty_run", "header_of"]
+__all__ = [
+    "HEADER",
+    "are_names",
+    "check_columns",
+    "check_header",
+    "draws_of",
+    "empty_run",
+    "exact",
+    "fingerprint_of",
+    "header_of",
+    "names",
+    "parts_of",
+    "plain_about",
+    "same_names",
+]
 
 _MOST_LABEL_CONTROLS = 1000
 """A damaged header could claim more columns than fit into memory."""
+
+_MOST_FOLDS, _FEW_FOLDS = 1000, 20
+"""An estimate needs memory for the square of the number of folds, which a file can only claim: it
+is at most `_MOST_FOLDS`, and above `_FEW_FOLDS` only with as many draws.
+"""
 
 HEADER = ("ids", "rows", "weights", "balanced", "n_label_controls", "n_folds", "folds")
 
@@ -38,33 +59,45 @@ def header_of(run: Draws) -> dict[str, Array]:
 
 def check_header(header: Mapping[str, Array]) -> None:
     """Refuse a header that no run can have."""
-    ids, rows, weights = header["ids"], header["rows"], header["weights"]
-    if not (
-        ids.ndim == rows.ndim == weights.ndim == 1
-        and len(ids) == len(rows) > 0
-        and _are_names(ids)
-        and rows.dtype == np.int64
-        and (rows > 0).all()
-        and len(weights) > 0
-        and _are_weights(weights)
-        and all(header[name].shape == () for name in _NUMBERS)
-        and all(header[name].dtype.kind in "biu" for name in _NUMBERS)
-        and -1 <= header["n_label_controls"] <= _MOST_LABEL_CONTROLS
-        and _are_folds(header["folds"], int(header["n_folds"]), len(ids))
-    ):
-        raise BadFileError("is damaged (its parts do not fit together)")
+    ids, folds, n_folds = header["ids"], header["folds"], header["n_folds"]
+    n = len(ids) if ids.ndim == 1 else 0
+    numbers = all(header[name].shape == () for name in ("balanced", "n_label_controls", "n_folds"))
+    fits = {
+        "ids": n > 0 and are_names(ids),
+        "rows": _is(header["rows"], np.int64, (n,)) and (header["rows"] > 0).all(),
+        "weights": _are_weights(header["weights"]),
+        "balanced": numbers and header["balanced"].dtype == bool,
+        "n_label_controls": numbers
+        and header["n_label_controls"].dtype.kind in "iu"
+        and -1 <= header["n_label_controls"] <= _MOST_LABEL_CONTROLS,
+        "n_folds": numbers and n_folds.dtype.kind in "iu",
+    }
+    fits["folds"] = fits["n_folds"] and _are_folds(folds, int(n_folds), n)
+    wrong = [name for name, well in fits.items() if not well]
+    if wrong:
+        raise DamagedError(f"the parts do not fit together: {wrong[0]!r} {_HEADER_IS[wrong[0]]}")
 
 
-_NUMBERS = ("balanced", "n_label_controls", "n_folds")
+_HEADER_IS = {
+    "ids": "must be one or more numbers or texts in Unicode",
+    "rows": "must be one whole number (int64) above 0 for each point",
+    "weights": "must be probabilities (float64) whose sum is 1",
+    "balanced": "must be a truth value",
+    "n_label_controls": f"must be a whole number up to {_MOST_LABEL_CONTROLS}",
+    "n_folds": "must be a whole number",
+    "folds": "must be one fold (int64) for each point, or none without folds",
+}
+
+
+def _is(part: Array, dtype: type, shape: tuple[int, ...]) -> bool:
+    return part.dtype == dtype and part.shape == shape
 
 
 def _are_folds(folds: Array, n: int, n_points: int) -> bool:
     """Whether every point has a valid fold, or no point has one if there are no folds."""
-    if folds.dtype != np.int64 or folds.ndim != 1:
+    if not _is(folds, np.int64, (n_points if n else 0,)):
         return False
-    if n == 0:
-        return len(folds) == 0
-    return n >= 2 and len(folds) == n_points and bool(((folds >= NO_FOLD) & (folds < n)).all())
+    return n == 0 or (n >= 2 and bool(((folds >= NO_FOLD) & (folds < n)).all()))
 
 
 def _are_weights(weights: Array) -> bool:
@@ -72,14 +105,17 @@ def _are_weights(weights: Array) -> bool:
     return bool(
         weights.ndim == 1
         and weights.dtype == np.float64
-        and (weights >= LEAST_WEIGHT).all()
+        and ((weights >= LEAST_WEIGHT) & (weights <= 1 + 1e-6)).all()
         and abs(weights.sum() - 1) < 1e-6
     )
 
 
-def _are_names(ids: Array) -> bool:
+def are_names(ids: Array) -> bool:
+    """Whether these are whole numbers, or texts that can be printed and written."""
     if ids.dtype.kind != "U":
         return ids.dtype.kind in "iu"
+    if not ids.dtype.isnative:  # its code points would be read in the wrong byte order
+        return False
     codes = np.ascontiguousarray(ids).view(np.uint32)
     surrogates = (codes >= 0xD800) & (codes <= 0xDFFF)
     return not bool((surrogates | (codes > 0x10FFFF)).any())
@@ -97,38 +133,157 @@ def empty_run(header: Mapping[str, Array], about: About) -> Draws:
         folds=Folds(int(header["n_folds"]), header["folds"]) if header["n_folds"] else None,
         about=about,
     )
-    return replace(run, rows=header["rows"])
+    return replace(run, ids=header["ids"], rows=header["rows"])
 
 
 def check_columns(shard: Mapping[str, Array], run: Draws) -> None:
-    """Refuse columns whose shape or type differs from the run's, and sizes it never draws."""
+    """Refuse columns whose shape or type differs from the run's, and numbers it never has."""
     n = len(shard["t"]) if shard["t"].ndim else 0
-    fits = n > 0 and all(
-        shard[name].dtype == column.dtype and shard[name].shape == (n, *column.shape[1:])
-        for name, column in run.columns().items()
-    )
-    if not (
-        fits
-        and (np.diff(shard["t"]) > 0).all()
-        and shard["t"][0] >= 0
-        and (shard["k"] >= 1).all()
-        and (shard["k"] <= run.m).all()
-        and _are_marginals(shard["marginals"], shard["t"], run)
-        and all(_are_moderate(shard[name]) for name in {"reference", "label_controls"} & set(shard))
-        and ("seconds" not in shard or (shard["seconds"] >= 0).all())
-        and ("nested" not in shard or _are_moderate(shard["nested"][~np.isnan(shard["nested"])]))
-    ):
-        raise BadFileError("is damaged (it does not fit the run)")
+    for name, column in run.columns().items():
+        part = shard[name]
+        if n == 0 or not _is(part, column.dtype.type, (n, *column.shape[1:])):
+            shape = ", ".join(["draws", *map(str, column.shape[1:])])
+            raise DamagedError(
+                f"{name!r} does not fit the run: it must be {column.dtype} of shape ({shape})"
+            )
+    for name in run.columns():
+        if not _fits(name, shard, run):
+            raise DamagedError(f"{name!r} does not fit the run: it must be {_COLUMN_IS[name]}")
+
+
+_COLUMN_IS = {
+    "t": "ascending, and 0 or more",
+    "k": "set sizes from 1 to m",
+    "marginals": "finite, and NaN exactly where a draw tests on the point's fold",
+    "seconds": "finite, and 0 or more",
+    "reference": "finite",
+    "nested": "finite, or NaN in the whole row",
+    "label_controls": "finite",
+}
+
+
+def _fits(name: str, shard: Mapping[str, Array], run: Draws) -> bool:
+    """Whether a run can have the numbers of this column."""
+    column = shard[name]
+    match name:
+        case "t":
+            return bool((np.diff(column) > 0).all() and column[0] >= 0)
+        case "k":
+            return bool((column >= 1).all() and (column <= run.m).all())
+        case "marginals":
+            return _are_marginals(column, shard["t"], run)
+        case "nested":
+            missing = np.isnan(column)
+            whole = (missing.any(axis=1) == missing.all(axis=1)).all()
+            return bool(whole) and _are_moderate(column[~missing])
+        case "seconds":
+            return _are_moderate(column) and bool((column >= 0).all())
+    return _are_moderate(column)
 
 
 def _are_marginals(marginals: Array, t: Array, run: Draws) -> bool:
     """Whether each draw has a number for each point that it values, and NaN for the others."""
     if run.folds is None:
-        return bool(np.isfinite(marginals).all())
+        return _are_moderate(marginals)
     valued = run.folds.valued(t)
-    return bool(np.isfinite(marginals[valued]).all() and np.isnan(marginals[~valued]).all())
+    return _are_moderate(marginals[valued]) and bool(np.isnan(marginals[~valued]).all())
 
 
 def _are_moderate(numbers: Array) -> bool:
     """Whether all are numbers, and small enough that sums of squares stay finite."""
-    return bool((np.abs(numbers) <= 1e100).all())
+    most = min(MODERATE, float(np.finfo(numbers.dtype).max))
+    return bool((np.abs(numbers) <= most).all())
+
+
+def parts_of(draws: Draws) -> dict[str, Array]:
+    """The header and the columns of a record that may be made by hand; ValueError if unfit.
+
+    Whole numbers and times of other types are converted where that is exact. What the estimates
+    are computed with keeps its type, because another type would change their last bits.
+    """
+    found = {name: np.asarray(part) for name, part in (header_of(draws) | draws.columns()).items()}
+    found["ids"] = names(draws.ids)
+    for name in ("rows", "folds", "t", "k"):
+        found[name] = exact(f"draws.{name}", found[name], np.int64)
+    if "seconds" in found:
+        found["seconds"] = exact("draws.seconds", found["seconds"], np.float64)
+    return found
+
+
+def plain_about(draws: Draws) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The run's identity and context as JSON holds them; ValueError if JSON cannot."""
+    try:
+        text = json.dumps(asdict(draws.about), default=str, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"draws.about is not what JSON can hold ({error})") from None
+    found = json.loads(text)
+    return found["identity"], found["context"]
+
+
+def fingerprint_of(draws: Draws) -> str | None:
+    """The fingerprint of the points of these draws; None if the run's is that of other points."""
+    identity = draws.about.identity
+    if identity.ids is None:  # methods that keep no digest of the names
+        return identity.points if f"({len(draws.ids)} " in (identity.points or "") else None
+    return identity.points if identity.ids == names_digest(draws.ids) else None
+
+
+def draws_of(parts: Mapping[str, Array], columns: list[str], about: About) -> Draws:
+    """The record with this header and these columns; `DamagedError` if no run can have them.
+
+    Unlike a run's, its marginals may be float64, and it may have no times.
+    """
+    check_part_names(parts, {*HEADER, *columns}, prefix="draws.")
+    check_header(parts)
+    run = empty_run(parts, about)
+    if "seconds" not in columns:
+        run = replace(run, seconds=None)
+    if columns != list(run.columns()):
+        raise DamagedError(f"the draws have the columns {columns} instead of {list(run.columns())}")
+    if parts["marginals"].dtype == np.float64:
+        run = replace(run, marginals=run.marginals.astype(np.float64))
+    found = {name: parts[name] for name in columns}
+    check_columns(found, run)
+    most = min(max(_FEW_FOLDS, len(parts["t"])), _MOST_FOLDS)
+    if parts["n_folds"] > most:
+        raise DamagedError(f"draws.n_folds is {parts['n_folds']}, which is above {most}")
+    return run.of(found)
+
+
+def same_names(ids: Array, others: Array) -> bool:
+    """Whether these are the same names in the same order: the number 1 is not the text "1"."""
+    return (ids.dtype.kind == "U") == (others.dtype.kind == "U") and np.array_equal(ids, others)
+
+
+def exact(name: str, values: Any, dtype: type) -> Array:
+    """The numbers as this type; an error if that would change one."""
+    array = np.asarray(values)
+    if array.dtype == dtype and not isinstance(values, np.ma.MaskedArray):
+        return array
+    if array.dtype.kind in "iuf" and not isinstance(values, np.ma.MaskedArray):
+        with np.errstate(invalid="ignore"):
+            found: Array = array.astype(dtype)
+            same = np.array_equal(found.astype(array.dtype), array, equal_nan=True)
+        if same:
+            return found
+    kind = "masked" if isinstance(values, np.ma.MaskedArray) else f"of type {array.dtype}"
+    raise ValueError(f"{name!r} is {kind}: make it {np.dtype(dtype)}")
+
+
+def names(ids: Any) -> Array:
+    """The ids as numbers or text, as `Points` keeps them; different ids stay different."""
+    array = np.asarray(ids)
+    if array.ndim == 1 and are_names(array):
+        return array
+    found = names_of(ids, name="ids", gaps=True)
+    if array.dtype == object and found.dtype.kind == "U":
+        first: dict[str, Any] = {}
+        for one, name in zip(array.ravel().tolist(), found.tolist(), strict=True):
+            if repr(first.setdefault(name, one)) != repr(one):
+                raise ValueError(f"the ids {first[name]!r} and {one!r} are the same as text")
+    if not are_names(found):
+        wrong = next(
+            name for name in found.tolist() if any("\ud800" <= c <= "\udfff" for c in name)
+        )
+        raise ValueError(f"the id {wrong!r} is not text in Unicode: rename it")
+    return found
