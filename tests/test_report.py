@@ -355,3 +355,112 @@ def test_price_lists_and_checks_have_reports(folder, tmp_path):
     assert again.exit_code == 0, again.output
     hidden = json.loads((prices / "report.json").read_text())
     assert not section(hidden, "m-20")["tables"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        [],
+        ["--independent"],
+        ["--no-control-variates", "--weights", "1/k"],
+        ["--retrain", "always", "--min-rows", 5],
+        ["--test-size", 0.3, "--seed", 4],
+        ["--task", "classification", "--share", 0.5],
+    ],
+)
+def test_the_command_on_the_page_repeats_any_run(tmp_path, options):
+    import shlex
+
+    table = tmp_path / "adult.csv"
+    adult_sample().head(130).to_csv(table, index=False)
+    words = ["--no-report", "--draws", 20, *options]
+    assert value(table, *words, "--out", tmp_path / "run").exit_code == 0
+    page = to_json(run_report(facts_of_run(tmp_path / "run", retrain=False)))
+    command = shlex.split(section(page, "reproduce")["code"])
+    command[command.index("adult.csv")] = str(table)
+    again = call(*command[1:], "--no-report", "--out", tmp_path / "again")
+    assert again.exit_code == 0, again.output
+    one, two = (pd.read_csv(tmp_path / name / "values.csv") for name in ("run", "again"))
+    pd.testing.assert_frame_equal(one, two, rtol=1e-12)  # a prediction may differ in its last bit
+
+
+def test_missing_cells_of_any_kind_are_shown_as_missing(tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=120)
+    table = pd.DataFrame(
+        {
+            "y": np.where(x > 0, "yes", "no"),
+            "number": x,
+            "whole": pd.array([None if i % 7 == 0 else i for i in range(120)], "Int64"),
+            "truth": pd.array([None if i % 5 == 0 else i % 2 == 0 for i in range(120)], "boolean"),
+            "text": pd.array([None if i % 4 == 0 else "ab"[i % 2] for i in range(120)], "string"),
+            "when": pd.to_datetime("2024-01-01") + pd.to_timedelta(np.arange(120), "D"),
+        }
+    )
+    table.to_parquet(tmp_path / "t.parquet")
+    result = call(
+        "value", tmp_path / "t.parquet", "--target", "y", "--m", 15, "--draws", 40, "--jobs", 1,
+        "--out", tmp_path / "run",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    page = json.loads((tmp_path / "run/report.json").read_text())
+    rows = section(page, "rows")["tables"][0]
+    cells = {row[rows["columns"].index("id")]: row for row in rows["rows"]}
+    assert cells["0"][rows["columns"].index("whole")] is None
+    assert "NA" not in json.dumps(rows["rows"])
+
+
+@pytest.mark.parametrize("damage", ["gone", "changed", "unreadable"])
+def test_sensitive_says_nothing_of_tables_that_cannot_be_read(folder, tmp_path, damage):
+    import shutil
+
+    moved = shutil.copytree(folder, tmp_path / "SECRETrun")
+    there = tmp_path / "SECRETplace"
+    there.mkdir()
+    table = adult_sample().head(120)
+    if damage == "changed":
+        table.assign(age=99).to_csv(there / "adult.csv", index=False)
+    elif damage == "unreadable":
+        table.drop(columns="income").to_csv(there / "adult.csv", index=False)
+    manifest = moved / "manifest.json"
+    manifest.write_text(manifest.read_text().replace(str(folder.parent), str(there)))
+    page = run_report(facts_of_run(moved, sensitive=True))
+    text = to_html(page) + json.dumps(to_json(page))
+    for word in ("SECRET", "adult", "income"):
+        assert word not in text
+
+
+def test_a_report_that_fails_is_a_notice(tmp_path, monkeypatch):
+    table = tmp_path / "adult.csv"
+    adult_sample().head(120).to_csv(table, index=False)
+    (tmp_path / "run").mkdir()
+    from dshapley.reporting import run_report as page
+
+    def fails(*_, **__):
+        raise ValueError("no picture today")
+
+    monkeypatch.setattr(page, "run_report", fails)
+    result = value(table, "--draws", 20, "--out", tmp_path / "run")
+    assert result.exit_code == 0
+    assert "there is no report (ValueError: no picture today)" in result.stderr
+    assert (tmp_path / "run/values.csv").exists()
+
+
+def test_a_page_that_cannot_be_written_is_said_in_one_line(folder, tmp_path):
+    import shutil
+
+    moved = shutil.copytree(folder, tmp_path / "run")
+    (moved / "report.html").unlink()
+    (moved / "report.html").mkdir()
+    result = call("report", moved, "--no-retrain", "--source", folder.parent)
+    assert result.exit_code == 2
+    assert re.fullmatch(r"error: \S+report.html cannot be written: .*\n", result.stderr)
+
+
+def test_a_users_style_of_matplotlib_does_not_change_the_page(folder):
+    import matplotlib
+
+    plain = to_html(run_report(facts_of_run(folder, retrain=False)))
+    with matplotlib.rc_context({"text.usetex": True, "font.size": 40, "axes.grid": True}):
+        styled = to_html(run_report(facts_of_run(folder, retrain=False)))
+    assert styled == plain

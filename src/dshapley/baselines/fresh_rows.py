@@ -50,7 +50,7 @@ _PART_OF_DRAWS, _FEWEST_DRAWS, _MOST_DRAWS = 5, 30, 400
 _N_FOLDS = 5
 _N_GROUPS = 10
 """Groups of the rows kept aside, for the error that comes from them."""
-_ORDERS = 2
+_ORDERS = 3
 """Random orders in each division."""
 
 
@@ -115,11 +115,15 @@ class FreshRows:
 
         whole, without = found[:, 0], found[:, 1:]
         n, n_groups = without.shape
-        variance, freedom = float(whole.var(ddof=1)) / n, n - 1
+        variance, freedom = float(whole.var(ddof=1)) / n, float(n - 1)
         if n_groups:
             spread = without - without.mean(axis=1, keepdims=True)
             of_rows = float((spread**2).sum()) * (n_groups - 1) / n_groups / n**2
-            variance, freedom = max(variance, of_rows), n * (n_groups - 1)
+            beyond = max(variance - of_rows, 0.0)
+            variance = of_rows + beyond
+            # Satterthwaite's degrees of freedom for the sum of the two parts.
+            rough = of_rows**2 / (n * (n_groups - 1)) + beyond**2 / (n - 1)
+            freedom = variance**2 / rough if rough > 0 else float(n * (n_groups - 1))
         looks = max(len(self.fractions) - 1, 1)
         quantile = stats.t.ppf(1 - 0.025 / looks, freedom)
         return float(whole.mean()), float(quantile) * math.sqrt(variance)
@@ -191,19 +195,28 @@ def on_fresh_rows(
     n_draws = int(np.clip(len(draws) // _PART_OF_DRAWS, _FEWEST_DRAWS, _MOST_DRAWS))
     divisions = list(_divisions(make, database, points, test, seed))
     by_class = points.y is not None and are_classes(points.y)
-    _check_time_of_draws(draws, divisions, n_draws, n_jobs, most_seconds)
+    seconds = _time_of_draws(draws, divisions, n_draws, n_jobs)
+    if most_seconds is not None and seconds > most_seconds:
+        raise InputError(
+            f"valuing the rows {len(divisions)} times without those kept aside would take about "
+            f"{duration(seconds)}"
+        )
+    begun = time.monotonic()
     found: dict[str, list[Floats]] = {"lowest": [], "highest": [], "random": []}
     potentials = _potentials(make, divisions)
     if most_seconds is not None:
         n_models = len(divisions) * len(fractions) * (2 + _ORDERS)
-        _check_time_of_fits(potentials[0], divisions[0].kept, n_models, most_seconds)
+        left = most_seconds - seconds
+        _check_time_of_fits(potentials[0], divisions[0].kept, n_models, left)
     for i, (part, own) in enumerate(zip(divisions, potentials, strict=True)):
+        if most_seconds is not None and time.monotonic() - begun > 1.5 * most_seconds:
+            raise InputError(f"it took longer than {duration(most_seconds)}")
         values = _values(draws, make, part, n_draws, n_jobs)
         order = places_in_class(values, part.kept) if by_class else values
         for first in ("lowest", "highest"):
             scores, _ = removal_scores(
                 own, part.kept, order, first=first, fractions=fractions,
-                repeats=_ORDERS if first == "lowest" else 0, seed=seed, n_jobs=n_jobs,
+                repeats=_ORDERS if first == "lowest" else 0, seed=_seed(seed, i), n_jobs=n_jobs,
             )  # fmt: skip
             found[first].append(scores[0])
             if first == "lowest":
@@ -218,6 +231,11 @@ def on_fresh_rows(
         n_draws=n_draws,
         by_class=by_class,
     )
+
+
+def _seed(seed: int, i: int) -> int:
+    """Another seed for each division, so that the luck of random orders shows between them."""
+    return int(np.random.SeedSequence([seed, i]).generate_state(1)[0])
 
 
 def places_in_class(values: Floats, points: Points) -> Floats:
@@ -258,8 +276,10 @@ def _divisions(
             yield _checked(_Division(inside, kept, None, fresh))
         return
     fold = in_folds(test, equal_rows(test, _N_FOLDS), n_folds=_N_FOLDS, seed=seed)
-    kept = points.take(_some(np.ones(len(points), dtype=bool), _MOST_TRAINED, rng))
     for g in range(int(fold.max()) + 1):
+        # Other rows to train on each time, as in cross-fitting: the luck of one set would not show.
+        most = min(_MOST_TRAINED, len(points) - len(points) // _N_FOLDS)
+        kept = points.take(_some(np.ones(len(points), dtype=bool), most, rng))
         fresh = test.take(_some(fold == g, _MOST_TESTED, rng))
         yield _checked(_Division(database, kept, test.take(fold != g), fresh))
 
@@ -312,23 +332,15 @@ def _some(chosen: NDArray[np.bool_], most: int, rng: np.random.Generator) -> NDA
     return places if len(places) <= most else np.sort(rng.choice(places, most, replace=False))
 
 
-def _check_time_of_draws(
-    draws: Draws,
-    divisions: Sequence[_Division],
-    n_draws: int,
-    n_jobs: int | None,
-    most_seconds: float | None,
-) -> None:
-    """An error if valuing the rows would take longer than that, from the time of the run."""
-    if most_seconds is None or draws.seconds is None or not len(draws.seconds):
-        return
+def _time_of_draws(
+    draws: Draws, divisions: Sequence[_Division], n_draws: int, n_jobs: int | None
+) -> float:
+    """About how many seconds it takes to value the rows, from the time of the run."""
+    if draws.seconds is None or not len(draws.seconds):
+        return 0.0
     share = min(sum(len(part.kept) for part in divisions) / max(len(draws.ids), 1), len(divisions))
-    seconds = float(np.median(draws.seconds)) * n_draws * share / joblib.effective_n_jobs(n_jobs)
-    if seconds > most_seconds:
-        raise InputError(
-            f"valuing the rows {len(divisions)} times without those kept aside would take about "
-            f"{duration(seconds)}"
-        )
+    workers = joblib.effective_n_jobs(n_jobs)
+    return float(np.median(draws.seconds)) * n_draws * share / workers
 
 
 def _check_time_of_fits(

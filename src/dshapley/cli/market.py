@@ -209,6 +209,9 @@ def check(
     report: Annotated[
         Path | None, typer.Option(help="A folder for report.html, the result as a page.")
     ] = None,
+    sensitive: Annotated[
+        bool, typer.Option("--sensitive", help="Leave out ids and values in the report.")
+    ] = False,
 ) -> None:
     """Check a price list after a sale: compare it with your own values of what you bought.
 
@@ -238,6 +241,6 @@ def check(
             from dshapley.reporting.page import write
 
             report.mkdir(parents=True, exist_ok=True)
-            print(f"report in {write(check_report(found), report)}")
+            print(f"report in {write(check_report(found, sensitive=sensitive), report)}")
         if "fails" in (found.order, found.worth):
             raise typer.Exit(1)

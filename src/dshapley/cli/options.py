@@ -296,6 +296,7 @@ class Question:
             drop=tuple(self.drop or []),
             min_rows=self.min_rows,
             preprocess=cast("Any", self.preprocess),
+            retrain=cast("Any", self.retrain),
         )
 
 

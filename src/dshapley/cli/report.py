@@ -11,6 +11,7 @@ import typer
 
 import dshapley.cli.options as options
 from dshapley.cli.console import for_people
+from dshapley.errors import InputError
 
 __all__ = ["report", "write_run_report"]
 
@@ -46,6 +47,10 @@ def report(
         if (folder / "terms.json").exists():
             from dshapley.market.price_list_file import load_prices
 
+            if source is not None or no_retrain:
+                raise InputError(
+                    f"{folder} is a price list: --source and --no-retrain are for runs"
+                )
             path = write(price_list_report(load_prices(folder), sensitive=sensitive), folder)
         else:
             path = write_run_report(

@@ -11,7 +11,6 @@ import typer
 import dshapley.cli.options as options
 from dshapley.cli.console import check_top, console, for_people, notice, write_values
 from dshapley.cli.report import AT_THE_END, write_run_report
-from dshapley.errors import DShapleyError
 
 if TYPE_CHECKING:
     from dshapley.inference.valuation import Valuation
@@ -51,14 +50,14 @@ def value(
         columns = _MOST_COLUMNS if console().width >= _WIDE else _FEW_COLUMNS
         details = None if prepared.rows is None else prepared.rows.iloc[:, :columns]
 
-        def show(valuation: Valuation) -> None:
+        def show(valuation: Valuation, *, report: bool) -> None:
             out = question.out
             if out is not None:
                 write_values(valuation, out)
             print_valuation(console(), valuation, top=top, details=details)
             if out is not None:
                 print(f"values in {out / 'values.csv'} and .parquet; see also: dshapley show {out}")
-                if not no_report:
+                if report and not no_report:
                     _report(out, question.jobs)
             else:
                 print(
@@ -69,17 +68,17 @@ def value(
             valuation = question.valuation(estimator, prepared, rule)
         except Interrupted as stop:
             if stop.valuation is not None:
-                show(stop.valuation)
+                show(stop.valuation, report=False)
             raise
-        show(valuation)
+        show(valuation, report=True)
 
 
 def _report(out: Path, jobs: int) -> None:
     """Write the report of a run. The values are safe by then, so its failure is only a notice."""
     try:
         path = write_run_report(out, jobs=jobs, most_seconds=AT_THE_END)
-    except DShapleyError as error:
-        notice(f"there is no report: {error}")
+    except Exception as error:  # whatever it is, the answer is already there
+        notice(f"there is no report ({type(error).__name__}: {error}); the values are complete")
     else:
         print(f"report in {path}: open it in a browser, or send it to someone")
 

@@ -5,6 +5,7 @@
   of values that are partly predicted. `saved` writes and reads them.
 - `uncertainty`: quantiles, degrees of freedom, ranks.
 - `jackknife`: the error that comes from the test rows.
+- `label_evidence`: whether labels are right, by models that were not trained on them.
 - `profile`: values for other data set sizes.
 - `interpolation`, `regression`: points that were never run.
 """

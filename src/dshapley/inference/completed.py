@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from dshapley.data.points import Array, Floats, Points
 from dshapley.errors import InputError
 from dshapley.inference.interpolation import Interpolation, Prediction
+from dshapley.inference.label_evidence import LabelEvidence
 from dshapley.inference.sampled import SampledValuation
 from dshapley.inference.valuation import Valuation
 from dshapley.sampling.draws import Draws
@@ -106,6 +107,10 @@ class CompletedValuation(Valuation):
         parts = self.measured.interval(confidence), self.prediction.interval(confidence)
         low, high = (_joined(self.predicted, *ends) for ends in zip(*parts, strict=True))
         return low, high
+
+    def label_evidence(self) -> LabelEvidence:
+        """That about the measured points."""
+        return self.measured.label_evidence()
 
     @property
     def interpolation(self) -> Interpolation:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dshapley.data.points import Array, Floats, Points
 from dshapley.errors import InputError
 from dshapley.formatting import number
+from dshapley.inference.label_evidence import LabelEvidence, label_evidence
 from dshapley.inference.uncertainty import (
     anytime_quantile,
     check_confidence,
@@ -384,6 +385,15 @@ class Valuation(NotebookDisplay):
         `predict(X, y)` or `predict(Points)`. `interpolation` tells how good it is.
         """
         return self.interpolation.predict(X if isinstance(X, Points) else Points(X, y))
+
+    def label_evidence(self) -> LabelEvidence:
+        """What the models say of the label of each point that they were not trained on.
+
+        See `inference.label_evidence`. A point with a low probability may be mislabelled.
+        """
+        if self.draws is None:
+            self._refuse()
+        return label_evidence(self.draws, self.points)
 
     def shrunk(self) -> Valuation:
         """Each value moved towards its prediction from the other points (empirical Bayes).

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from dshapley.data.points import Array
-from dshapley.errors import InputError
+from dshapley.errors import InputError, is_whole
 from dshapley.formatting import duration
 from dshapley.inference.sampled import SampledValuation, estimate
 from dshapley.inference.valuation import Valuation
@@ -43,7 +43,13 @@ def by_size(
     to call the points in place of their ids.
     """
     measured = _sampled(valuation)
+    if not is_whole(n, least=1):
+        raise InputError(f"n = {n!r}: show at least one point at each end")
     names = measured.ids if names is None else np.asarray(names)
+    if len(names) != len(measured):
+        raise InputError(f"names: give one for each of the {len(measured)} points")
+    if measured.m < 2:
+        raise InputError("values for m = 1 have no smaller data sets")
     sizes = np.unique(np.geomspace(max(2, measured.m // 50), measured.m, _SIZES).astype(int))
     found = [measured.at(m=int(m)) for m in sizes]
     ax = axes_or_new(ax)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshapley.data.points import Array, Floats
-from dshapley.errors import InputError
+from dshapley.errors import InputError, is_whole
 from dshapley.formatting import number
 from dshapley.inference.sampled import SampledValuation
 from dshapley.inference.valuation import Valuation
@@ -61,9 +61,9 @@ def extremes(
     names
         What to call the points in place of their ids.
     """
-    if n < 1:
-        raise InputError(f"n = {n}: show at least one point at each end")
-    names = valuation.ids if names is None else np.asarray(names)
+    if not is_whole(n, least=1):
+        raise InputError(f"n = {n!r}: show at least one point at each end")
+    names = valuation.ids if names is None else _one_each(valuation, names, "names")
     order = np.argsort(-valuation.values, kind="stable")
     shown = order if len(order) <= 2 * n else np.r_[order[:n], order[-n:]]
     low, high, how = _intervals(valuation, confidence)
@@ -275,13 +275,23 @@ def _one_each(valuation: Valuation, column: Any, name: str) -> Array:
 
 
 def _numbers(column: Array) -> Floats | None:
-    """The column as numbers, unless it is text or has few different numbers."""
-    try:
-        found = column.astype(np.float64)
-    except (TypeError, ValueError):
+    """The column as numbers, NaN where it has none; None for text, dates and few different numbers.
+
+    Text of digits stays text: it may be a postcode.
+    """
+    if column.dtype.kind not in "biufO":
         return None
-    known = found[np.isfinite(found)]
-    return found if len(np.unique(known)) >= _AS_NUMBERS else None
+    if column.dtype.kind == "O":
+        import pandas as pd
+
+        known = ~np.asarray(pd.isna(column))
+        if not all(isinstance(x, int | float | np.number) for x in column[known].tolist()):
+            return None
+        column = np.where(known, column, np.nan)
+    found = column.astype(np.float64)
+    found[~np.isfinite(found)] = np.nan
+    known = ~np.isnan(found)
+    return found if len(np.unique(found[known])) >= _AS_NUMBERS else None
 
 
 def explained_by(valuation: Valuation, column: Any) -> float:
@@ -296,7 +306,8 @@ def explained_by(valuation: Valuation, column: Any) -> float:
     else:
         edges = np.unique(np.nanquantile(numbers, np.linspace(0, 1, 11)))
         place = np.searchsorted(edges[1:-1], numbers, side="right")
-        names = np.arange(len(edges))
+        place[np.isnan(numbers)] = len(edges)  # missing numbers are a group of their own
+        names = np.arange(len(edges) + 1)
     n, groups = len(found), len(np.unique(place))
     if groups < 2 or groups > n // 2 or np.ptp(valuation.values) == 0:
         return 0.0
@@ -316,8 +327,11 @@ def categories_of(column: Any) -> int | None:
 
 
 def _as_text(labels: Array) -> Array:
-    known = ("missing" if x is None or x != x else str(x) for x in labels.tolist())
-    return np.array(list(known))
+    import pandas as pd
+
+    missing = np.asarray(pd.isna(labels))
+    named = ["missing" if gone else str(x) for x, gone in zip(labels, missing, strict=True)]
+    return np.array(named)
 
 
 def _groups(labels: Array) -> list[tuple[object, NDArray[np.bool_]]]:

@@ -20,7 +20,7 @@ from dshapley.errors import FitError, InputError, warn
 from dshapley.learners import Fast, Learner, Query, Refit, learner
 from dshapley.learners.by_name import model_from_name
 from dshapley.learners.refit import is_classifier
-from dshapley.metrics import Metric
+from dshapley.metrics import Metric, Output
 from dshapley.metrics.scorers import ScorerScore, chosen_metric
 from dshapley.potentials.checks import (
     check_columns,
@@ -76,6 +76,32 @@ class ModelPotential:
         assert self.test.y is not None
         classes = np.unique(self.test.y) if self.classification else None
         return Query(self._seen(self.test, name="test"), self.metric, classes)
+
+    def answers(self, S: Points, points: Points, labels: Array) -> Floats:
+        """What the model trained on S says of these points.
+
+        For classes it is the probability of each of `labels` (the classes of the database, sorted);
+        of a model without probabilities, 1 for the label that it predicts and 0 for the others. For
+        regression it is the prediction.
+        """
+        output: Output = "prediction"
+        if self.classification:
+            estimator = getattr(self.learner, "estimator", None)
+            output = "probability" if hasattr(estimator, "predict_proba") else "label"
+        kept: list[Array] = []
+
+        def keep(_: Array, outputs: Array) -> Floats:
+            kept.append(outputs)
+            return np.zeros(len(outputs))
+
+        if self.fitted is not None:
+            S, points = self.fitted.set(S), self._seen(points, name="points")
+        query = Query(points, Metric("answers", output, keep), labels if len(labels) else None)
+        self.learner.scores(S, S.take(slice(0)), query, self.seed)
+        found = np.asarray(kept[-1][0])
+        if output == "label":
+            return np.asarray(found[:, np.newaxis] == np.arange(len(labels)), dtype=np.float64)
+        return found[:, : len(labels)] if output == "probability" else found
 
     def _scores(self, S: Points, Z: Points | Bundles) -> Floats:
         if S.y is None or (Z.points if isinstance(Z, Bundles) else Z).y is None:

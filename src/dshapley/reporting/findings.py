@@ -137,7 +137,7 @@ def _test_rows(valuation: Valuation) -> list[str]:
         "parts of the table"
     )
     alone = valuation.of_draws
-    if valuation.widened == 1.0 or not math.isfinite(alone.reliability):
+    if valuation.widened == 1.0 or not math.isfinite(valuation.widened * alone.reliability):
         return [f"{line}."]
     return [
         f"{line}. The errors include how much the values differ between the parts, and are "

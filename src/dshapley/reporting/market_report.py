@@ -35,7 +35,7 @@ def price_list_report(prices: PriceList, *, sensitive: bool = False) -> Page:
         "Prices come from values, so each price has an interval.",
     ]
     sections = [_prices_for(prices, m, sensitive) for m in sizes]
-    sections.append(_terms(prices))
+    sections.append(_terms(prices, sensitive))
     return Page(
         title="Price list",
         lead=lead,
@@ -90,6 +90,8 @@ def _table(prices: PriceList, m: int) -> Table:
 
 
 _ENDS = ("price", "price_low", "price_high")
+_NAMES = ("target", "table", "details", "database", "source")
+"""Terms that may name columns or files of the seller."""
 _NUMBERS = {"value", "stderr", "low", "high", *_ENDS}
 
 
@@ -97,8 +99,8 @@ def _as_floats(row: Any, names: tuple[str, ...]) -> list[float]:
     return [float(row[name]) for name in names]
 
 
-def _terms(prices: PriceList) -> Section:
-    hidden = {"totals", "m", "pricing", "checksum"}
+def _terms(prices: PriceList, sensitive: bool) -> Section:
+    hidden = {"totals", "m", "pricing", "checksum", *(_NAMES if sensitive else ())}
     rows = [
         [name.replace("_", " "), str(value)]
         for name, value in prices.terms.items()

@@ -21,6 +21,7 @@ from dshapley.baselines.curves import Curve
 from dshapley.data.points import Array, Floats
 from dshapley.formatting import duration, number
 from dshapley.inference.interpolation import Prediction
+from dshapley.inference.label_evidence import LabelEvidence
 from dshapley.inference.profile import SizeProfile
 from dshapley.inference.valuation import Valuation
 from dshapley.market.buyer_check import Check
@@ -236,6 +237,26 @@ def _(plan: Plan) -> str:
     ]
     heading = f" for ±{plan.within:.3g} on every value ({plan.confidence:.0%} confidence)"
     return _fragment("Plan", heading, _table([], rows, sentences=True))
+
+
+@html_of.register
+def _(found: LabelEvidence) -> str:
+    order = np.argsort(found.probability, kind="stable")[: 2 * _EACH_END]
+    heading = repr(found).removeprefix("LabelEvidence")
+    rows = [
+        (name_of(found.ids[i]), *([] if found.given is None else [name_of(found.given[i])]),
+         *([] if found.suggested is None else [name_of(found.suggested[i])]),
+         *_pair(found.probability[i], 2 * found.stderr[i]))
+        for i in order.tolist()
+    ]  # fmt: skip
+    head = ["id", *([] if found.given is None else ["given"])]
+    head += ["residual"] if found.suggested is None else ["suggested", "probability"]
+    return _fragment(
+        "LabelEvidence",
+        heading,
+        _table([*head, "±"], rows, left_out=len(found) - len(rows)),
+        notes=["the lowest first; ±: two standard errors over the models"],
+    )
 
 
 @html_of.register

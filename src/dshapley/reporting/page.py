@@ -18,6 +18,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from dshapley.errors import InputError
 from dshapley.files import write_atomically
 
 __all__ = ["Finding", "Number", "Page", "Picture", "Section", "Table", "write"]
@@ -93,8 +94,12 @@ def write(page: Page, folder: Path, name: str = "report") -> Path:
     html = to_html(page).encode(errors="xmlcharrefreplace")
     text = json.dumps(to_json(page), indent=1, ensure_ascii=False, allow_nan=False)
     data = text.encode(errors="backslashreplace") + b"\n"
-    write_atomically(folder / f"{name}.json", lambda file: file.write(data))
-    write_atomically(folder / f"{name}.html", lambda file: file.write(html))
+    for ending, content in (("html", html), ("json", data)):
+        path = folder / f"{name}.{ending}"
+        try:
+            write_atomically(path, lambda file, content=content: file.write(content))  # type: ignore[misc]
+        except OSError as error:
+            raise InputError(f"{path} cannot be written: {error.strerror or error}") from None
     return folder / f"{name}.html"
 
 
@@ -131,6 +136,7 @@ def to_json(page: Page) -> dict[str, Any]:
                 "tables": [
                     {
                         "title": t.title,
+                        "note": t.note,
                         "columns": list(t.columns),
                         "rows": [[_plain(cell) for cell in row] for row in t.rows],
                     }

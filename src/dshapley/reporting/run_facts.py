@@ -127,15 +127,19 @@ def facts_of_run(
     fresh, reason = None, "Retraining was turned off (--no-retrain)."
     if retrain and (prepared is None or tables is None):
         reason = f"The tables are not at hand: {missing}."
+        if sensitive:
+            reason = "The tables are not at hand, or they have changed."
     elif retrain:
         assert prepared is not None
         assert tables is not None
         fresh, reason = _retrained(measured, tables, prepared, most_seconds, n_jobs, progress)
+        if sensitive and fresh is None:
+            reason = "It could not be measured."
     return RunFacts(
         folder=folder,
         valuation=valuation,
         prepared=prepared,
-        missing=missing,
+        missing="" if sensitive else missing,
         fresh=fresh,
         not_retrained=reason,
         sensitive=sensitive,

@@ -66,7 +66,7 @@ def run_report(run: RunFacts) -> Page:
         title=_title(run),
         lead=_lead(run),
         sections=[section for section in sections if section is not None],
-        made_by=made_by(f" from {run.folder.resolve().name}"),
+        made_by=made_by("" if run.sensitive else f" from {run.folder.resolve().name}"),
     )
 
 
@@ -121,8 +121,11 @@ def _best(run: RunFacts) -> str:
 
 def _settled(run: RunFacts) -> str:
     measured = run.valuation.measured
-    if run.valuation.unseen or not isinstance(measured, SampledValuation) or len(measured) < 2:
-        return f"There were {run.valuation.n_draws:,} draws, which are too few to know the errors."
+    n = run.valuation.n_draws
+    if run.valuation.unseen or not isinstance(measured, SampledValuation):
+        return f"How sure: not known yet. {n:,} draw{'s are' if n != 1 else ' is'} too few to tell."
+    if len(measured) < 2:
+        return f"How sure: the ± is from {n:,} draws."
     share = measured.settled_pairs(CONFIDENCE)
     return (
         f"How sure: for {share:.0%} of all pairs of {run.what}s we can say which of the two is "
@@ -144,6 +147,11 @@ def _meaning(run: RunFacts) -> Section:
         "differences between values that is not noise: 1 is best.",
         *model_sentences(valuation),
     ]
+    if run.metric == "neg_mse":
+        text.append(
+            "neg_mse is scaled: 1 minus the mean squared error over four times the variance of the "
+            "test labels, so it lies between 0 and 1, and 1 is best."
+        )
     return Section(name="meaning", title="What the numbers mean", text=text)
 
 
@@ -200,6 +208,8 @@ def _seldom(run: RunFacts) -> Iterator[Finding]:
         return
     assert prepared.database.y is not None
     size = float((draws.weights * np.arange(draws.m)).sum())
+    if size < 1:
+        return
     names, counts = np.unique(prepared.database.y, return_counts=True)
     for name, count in zip(names.tolist(), counts.tolist(), strict=True):
         expected = size * count / len(prepared.database)
@@ -295,10 +305,13 @@ def _reproduce(run: RunFacts) -> Section:
     return Section(
         name="reproduce",
         title="How to reproduce this",
-        text=[] if run.sensitive else ["The same command on the same table gives the same values."],
+        text=[] if run.sensitive else [_SAME],
         code="" if run.sensitive else _command(run.about, run.valuation.n_draws),
         tables=[table],
     )
+
+
+_SAME = "The same command in the folder of the same tables gives the same values."
 
 
 def _command(about: About, n_draws: int) -> str:
@@ -317,6 +330,8 @@ def _command(about: About, n_draws: int) -> str:
         "--metric": identity.metric,
         "--m": identity.m,
         "--seed": identity.seed,
+        "--task": source.task,
+        "--retrain": None if source.retrain == "auto" else source.retrain,
         "--weights": about.context.weights,
         "--share": about.context.share,
         "--min-rows": None if source.min_rows == 1 else source.min_rows,
@@ -326,6 +341,9 @@ def _command(about: About, n_draws: int) -> str:
     for name, value in options.items():
         if value is not None:
             words += [name, str(value)]
+    words.append("--balanced" if identity.balanced else "--independent")
+    controlled = identity.control_variates
+    words.append("--control-variates" if controlled else "--no-control-variates")
     for name in source.drop:
         words += ["--drop", name]
     return shlex.join(words)

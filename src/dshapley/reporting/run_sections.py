@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from dshapley.baselines.fresh_rows import FreshRows
 from dshapley.data.points import Array
@@ -232,17 +233,20 @@ def _value_columns(run: RunFacts) -> list[tuple[str, Any]]:
 
 def _cell(value: Any) -> Any:
     """A cell of the user's table: numbers stay numbers, all else is text."""
+    if value is None or value is pd.NA or value is pd.NaT:
+        return None
     if isinstance(value, bool | np.bool_):
         return str(value)
     if isinstance(value, int | float | np.integer | np.floating):
         return value.item() if hasattr(value, "item") else value
-    return None if value is None else str(value)
+    return str(value)
 
 
 def features(run: RunFacts) -> Section | None:
     """The values against the columns that explain most of their differences."""
     frame = None if run.prepared is None else run.prepared.rows
-    if run.sensitive or frame is None or len(frame) != len(run.valuation):
+    unknown = run.sensitive or run.valuation.unseen
+    if unknown or frame is None or len(frame) != len(run.valuation):
         return None
     name, title = "features", "Values by column"
     # The first column is the target, which the section on classes shows.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import importlib.util
 import io
 import re
 from collections.abc import Callable
@@ -73,8 +72,10 @@ def picture_of(figure: Callable[[], Figure], name: str, title: str, summary: str
         return []
     import matplotlib
 
-    style: Any = {**_STYLE, "svg.hashsalt": name}
-    with matplotlib.rc_context(style):
+    # The user's own style would change the page, or stop it (fonts, LaTeX).
+    own: Any = {n: v for n, v in matplotlib.rcParamsDefault.items() if n != "backend"}
+    own |= {**_STYLE, "svg.hashsalt": name}
+    with matplotlib.rc_context(own):
         file = io.StringIO()
         figure().savefig(file, format="svg", metadata={"Date": None, "Creator": None})
     svg, marks = _inline(file.getvalue(), name)
@@ -92,8 +93,12 @@ def made_by(origin: str = "") -> str:
 
 
 def can_draw() -> bool:
-    """Whether matplotlib is installed."""
-    return importlib.util.find_spec("matplotlib") is not None
+    """Whether matplotlib is installed and can be imported."""
+    try:
+        import matplotlib.figure  # noqa: F401
+    except ImportError:
+        return False
+    return True
 
 
 def _inline(text: str, name: str) -> tuple[str, list[str]]:

@@ -20,7 +20,14 @@ from dshapley.identity import UNIDENTIFIED
 from dshapley.inference.estimation import NESTED_EVERY
 from dshapley.inference.sampled import estimate
 from dshapley.inference.valuation import Valuation
-from dshapley.potentials import Potential, check_points, describe, marginals, seeded
+from dshapley.potentials import (
+    ModelPotential,
+    Potential,
+    check_points,
+    describe,
+    marginals,
+    seeded,
+)
 from dshapley.running.progress import Progress, progress_bar
 from dshapley.running.run_folder import RunFolder
 from dshapley.running.stopping import Stop, StopRule, as_rule
@@ -29,8 +36,10 @@ from dshapley.sampling.controls import LabelControls
 from dshapley.sampling.crossfitting import CrossFitted
 from dshapley.sampling.design import Design, Draw
 from dshapley.sampling.draws import NO_FOLD, Draws
+from dshapley.sampling.evidence import Evidence
 from dshapley.sampling.provenance import About, Context, Identity
 from dshapley.sampling.sizes import bands, shown
+from dshapley.sampling.witness import Witness
 
 __all__ = [
     "FEWEST_REFERENCES",
@@ -117,6 +126,7 @@ def run(
         balanced=bool(design.balanced),
         n_label_controls=task.n_label_controls,
         folds=U.folds if isinstance(U, CrossFitted) else None,
+        labels=None if task.witness is None else task.witness.labels,
     )
     if hasattr(U, "warm_up"):
         U.warm_up(design.database, Z)
@@ -158,6 +168,8 @@ class _Marginals:
     Z: Points | Bundles
     label_controls: dict[int, LabelControls]
     """The label controls of each fold; empty if the run keeps no control variates."""
+    witness: Witness | None
+    """Which models are asked about the points they were not trained on; None if none is."""
 
     @classmethod
     def of(cls, U: Potential | CrossFitted, design: Design, Z: Points | Bundles) -> _Marginals:
@@ -170,7 +182,11 @@ class _Marginals:
             if design.control_variates
             else {}
         )
-        return cls(U=U, design=design, Z=Z, label_controls=of_fold)
+        witness = None
+        model = U.U if isinstance(U, CrossFitted) else U
+        if isinstance(model, ModelPotential) and isinstance(Z, Points):
+            witness = Witness.of(design.database, Z, design.weights)
+        return cls(U=U, design=design, Z=Z, label_controls=of_fold, witness=witness)
 
     @property
     def n_label_controls(self) -> int | None:
@@ -196,9 +212,10 @@ class _Marginals:
             U = self.U
         found = np.full(len(self.Z), np.nan, dtype=np.float32)
         V = seeded(U, draw.seed)
+        given, guess = self._answer(V, draw)
         if not self.label_controls:
             found[valued] = as_record(marginals(V, draw.S, Z), where)
-            return Result(draw.k, found)
+            return Result(draw.k, found, given=given, guess=guess)
         gains, reference = self._with_reference(V, draw, Z)
         found[valued] = as_record(gains, where)
         nested = self._nested(draw.t, seeded(U, draw.seed ^ 1))
@@ -211,7 +228,16 @@ class _Marginals:
         controls = np.zeros(self.n_label_controls or 0)
         own = self.label_controls[draw.fold](draw.S.y)
         controls[: len(own)] = own  # fewer if one fold has all rows of a class
-        return Result(draw.k, found, reference, nested, controls)
+        return Result(draw.k, found, reference, nested, controls, given=given, guess=guess)
+
+    def _answer(self, V: Potential, draw: Draw) -> tuple[Array | None, Array | None]:
+        """What the model of S says of the points that it was not trained on, if it is asked."""
+        if self.witness is None or not self.witness.asks(draw.t, len(draw.S)):
+            return None, None
+        assert isinstance(V, ModelPotential)
+        # All points are asked about, not only the unseen: learners keep tables of the same rows.
+        outputs = V.answers(draw.S, self.witness.points, self.witness.labels)
+        return self.witness.answer(outputs, self.witness.unseen(draw.rows))
 
     def _with_reference(self, U: Potential, draw: Draw, Z: Points | Bundles) -> tuple[Array, float]:
         """The marginals of Z, and the mean marginal of the reference sample, for one S."""
@@ -283,7 +309,7 @@ def gather(
             workers = joblib.effective_n_jobs(n_jobs)
             _fill(record, stored, missing, rule, folder, report, clock, workers)
     except KeyboardInterrupt:
-        raise Interrupted(_how_to_resume(len(record), folder), record.draws()) from None
+        raise Interrupted(_how_to_resume(len(record), folder), record.whole()) from None
     finally:
         if folder is not None:
             folder.flush()
@@ -292,7 +318,7 @@ def gather(
             f"{folder.folder} holds {len(stored):,} draws, but this call stops after "
             f"{len(record):,}: the values use only the first {len(record):,}"
         )
-    return record.draws()
+    return record.whole()
 
 
 def _check_identity(identity: Identity) -> None:
@@ -330,11 +356,11 @@ def _fill(
 ) -> None:
     """Append draws to the record, in order, until the rule stops the run."""
     where = {int(t): i for i, t in enumerate(stored.t)}
-    columns = stored.columns()
+    columns, answers = stored.columns(), _answers_of(stored)
     next_report, seconds = 0.0, list[float]()
     for t in itertools.count(len(record)):
         if t in where:
-            row = {name: column[where[t]] for name, column in columns.items()}
+            row = {name: column[where[t]] for name, column in columns.items()} | answers.get(t, {})
         else:
             result = next(missing, None)
             if result is None:  # the rule's limit is reached
@@ -356,6 +382,17 @@ def _fill(
             next_report = now + max(0.25, 20 * took)  # a report reads every marginal
         if rule(draws, now - started):
             return
+
+
+def _answers_of(stored: Draws) -> dict[int, dict[str, Any]]:
+    """The evidence of each stored draw that has some."""
+    evidence = stored.evidence
+    if evidence is None:
+        return {}
+    return {
+        t: {"given": evidence.given[i], "guess": evidence.guess[i]}
+        for i, t in enumerate(evidence.t.tolist())
+    }
 
 
 _TRIED, _ANSWER, _LONG = 4, 100, 600.0
@@ -381,6 +418,7 @@ class _Record:
 
     def __init__(self, run: Draws) -> None:
         self._run = run
+        self._answers: dict[str, list[Any]] = {"t": [], "given": [], "guess": []}
         self._columns = {
             name: np.concatenate([column, np.empty((16, *column.shape[1:]), column.dtype)])
             for name, column in run.columns().items()
@@ -396,9 +434,24 @@ class _Record:
                 self._columns[name] = column = np.concatenate([column, np.empty_like(column)])
             column[self._size] = row[name]
         self._size += 1
+        if row.get("given") is not None:
+            for name, answers in self._answers.items():
+                answers.append(row[name])
 
     def draws(self) -> Draws:
+        """The record so far, without the evidence, which no stop rule needs."""
         return self._run.of({name: part[: self._size] for name, part in self._columns.items()})
+
+    def whole(self) -> Draws:
+        """The record so far, with the evidence."""
+        evidence = self._run.evidence
+        if evidence is None or not self._answers["t"]:
+            return self.draws()
+        found = {
+            name: np.array(rows, dtype=getattr(evidence, name).dtype)
+            for name, rows in self._answers.items()
+        }
+        return replace(self.draws(), evidence=Evidence(**found, labels=evidence.labels))
 
 
 def _how_to_resume(n: int, folder: RunFolder | None) -> str:

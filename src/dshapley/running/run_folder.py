@@ -16,7 +16,7 @@ import os
 import platform
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -24,24 +24,29 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from dshapley.data.points import Array
 from dshapley.documents import FormatError, read_document, valid
 from dshapley.errors import RunFolderError, warn
 from dshapley.files import is_temporary, sweep, write_atomically
 from dshapley.ownership import is_ours, our_code
 from dshapley.sampling.draws import Draws
 from dshapley.sampling.draws_file import (
+    EVIDENCE,
     HEADER,
     check_columns,
     check_header,
     empty_run,
+    evidence_of,
+    evidence_parts,
     header_of,
 )
+from dshapley.sampling.evidence import Evidence
 from dshapley.sampling.provenance import About, Identity
 from dshapley.sealed import BadFileError, read_sealed, write_sealed
 
 __all__ = ["RunFolder", "is_own", "load_run", "versions_of"]
 
-_FORMAT = 6
+_FORMAT = 7
 _WRONG_NUMBERS = (1, 2)
 """The formats of versions that could store draws under wrong numbers after losing workers."""
 _FLUSH_SECONDS = 1.0
@@ -114,10 +119,25 @@ class RunFolder:
             name: np.array([row[name] for row in self._pending], dtype=column.dtype)
             for name, column in self._run.columns().items()
         }
+        shard |= self._evidence()
         path = self.folder / "draws" / f"{shard['t'].min():08d}-{shard['t'].max():08d}.npz"
         write_sealed(path, shard, self._digest_key)
         self._pending.clear()
         self._flushed = time.monotonic()
+
+    def _evidence(self) -> dict[str, Array]:
+        """The evidence of the pending draws, for their shard."""
+        empty = self._run.evidence
+        if empty is None:
+            return {}
+        asked = [row for row in self._pending if row.get("given") is not None]
+        if not asked:
+            return evidence_parts(empty)
+        found = {
+            name: np.array([row[name] for row in asked], dtype=getattr(empty, name).dtype)
+            for name in EVIDENCE
+        }
+        return evidence_parts(Evidence(**found, labels=empty.labels))
 
     def _prepare(self) -> None:
         """Write the manifest and the header, or check that those on disk are this run's."""
@@ -200,18 +220,32 @@ def is_own(folder: str | Path) -> bool:
 
 def _read_shards(folder: Path, key: bytes, run: Draws) -> tuple[Draws, list[tuple[Path, str]]]:
     names = tuple(run.columns())
+    asked = () if run.evidence is None else tuple(evidence_parts(run.evidence))
     shards, bad = [run.columns()], []
+    found = [] if run.evidence is None else [run.evidence]
     for path in sorted((folder / "draws").glob("*.npz")):
         try:
-            shard = read_sealed(path, key, names)
+            shard = read_sealed(path, key, (*names, *asked))
             check_columns(shard, run)
+            if asked:
+                found.append(evidence_of(shard, run))
             shards.append(shard)
         except BadFileError as error:
             bad.append((path, str(error)))
     columns = {name: np.concatenate([shard[name] for shard in shards]) for name in names}
     # Two processes may have computed the same draw; the results are equal, so one is kept.
     _, first = np.unique(columns["t"], return_index=True)
-    return run.of({name: column[first] for name, column in columns.items()}), bad
+    draws = run.of({name: column[first] for name, column in columns.items()})
+    return replace(draws, evidence=_joined(found)) if found else draws, bad
+
+
+def _joined(parts: list[Evidence]) -> Evidence:
+    """The evidence of all shards, by t. Answers that two shards have are equal, so one is kept."""
+    _, first = np.unique(np.concatenate([part.t for part in parts]), return_index=True)
+    return Evidence(
+        **{name: np.concatenate([getattr(p, name) for p in parts])[first] for name in EVIDENCE},
+        labels=parts[0].labels,
+    )
 
 
 class _Manifest(msgspec.Struct):

@@ -134,6 +134,7 @@ class RunTables:
             metric=identity.metric,
             min_rows=asked.min_rows,
             preprocess=asked.preprocess,
+            retrain=asked.retrain,
             database=database,
         )
         now, then = describe(U), identity.potential

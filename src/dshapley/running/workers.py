@@ -30,7 +30,7 @@ import numpy as np
 import threadpoolctl
 from numpy.typing import NDArray
 
-from dshapley.data.points import Floats
+from dshapley.data.points import Array, Floats
 from dshapley.errors import DrawError, InputError, warn
 
 __all__ = ["Result", "Task", "results"]
@@ -48,6 +48,9 @@ class Result(NamedTuple):
     """`reference`, `nested` and `label_controls` are for control variates; see
     `dshapley.sampling.draws.ControlVariates`.
     """
+    given: Array | None = None
+    guess: Array | None = None
+    """`given` and `guess` are a row of `dshapley.sampling.evidence.Evidence`, where S was asked."""
     seconds: float = float("nan")
     t: int = -1
     """The number of the draw. The worker sets it, and it is checked before the draw is stored."""

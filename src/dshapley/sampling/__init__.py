@@ -6,5 +6,7 @@
 - `crossfitting`: test rows that change with the draw, so that every row gets a value.
 - `draws`: the record of a run.
 - `draws_file`: the record as named arrays, for files, and back.
+- `evidence`, `witness`: what models say of points that they were not trained on, and which are
+  asked.
 - `provenance`: what is known about a run beside its draws.
 """

@@ -22,7 +22,7 @@ from dshapley.errors import InputError
 from dshapley.potentials import ModelPotential
 from dshapley.sampling.draws import NO_FOLD, Folds
 
-__all__ = ["MOST_TESTED", "CrossFitted", "cross_fitted", "equal_rows"]
+__all__ = ["MOST_TESTED", "CrossFitted", "cross_fitted", "equal_rows", "places_of"]
 
 MOST_TESTED = 1000
 """The most rows that one draw tests on, which bounds the time of a draw. Larger folds are tested on
@@ -143,7 +143,7 @@ def cross_fitted(
     ([4, 4, 4, 4, 4], [4, 4, 4, 4, 4])
     """
     database = U.test
-    places = _places(Z.points if isinstance(Z, Bundles) else Z, database)
+    places = places_of(Z.points if isinstance(Z, Bundles) else Z, database)
     units = _units(Z, places, equal_rows(database, n_folds))
     rows = in_folds(database, units, n_folds=n_folds, seed=seed)
     n = int(rows.max()) + 1
@@ -176,7 +176,7 @@ def _parts(
     return tuple(np.sort(order[part::n]) for part in range(n))
 
 
-def _places(points: Points, database: Points) -> NDArray[np.intp]:
+def places_of(points: Points, database: Points) -> NDArray[np.intp]:
     """The position of each point in the database, or of an equal row; -1 if there is neither."""
     if points.key == database.key:
         return np.arange(len(points))

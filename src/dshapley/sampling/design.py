@@ -29,6 +29,8 @@ class Draw:
     t: int
     k: int
     S: Points
+    rows: NDArray[np.intp]
+    """The positions of the rows of S in the database."""
     seed: int
     fold: int = NO_FOLD
     """The fold of the database that the draw tests on; S contains no row of it."""
@@ -105,7 +107,8 @@ class Design:
         k = 1 + min(int(np.searchsorted(self._cumulative, u, side="right")), self.m - 1)
         seed = int(rng.integers(2**31))
         fold = self.fold(t)
-        return Draw(t=t, k=k, S=self._sample(k - 1, fold, rng), seed=seed, fold=fold)
+        rows = self._positions(k - 1, fold, rng)
+        return Draw(t=t, k=k, S=self.database.take(rows), rows=rows, seed=seed, fold=fold)
 
     def fold(self, t: int) -> int:
         """The fold that draw t tests on; `NO_FOLD` without cross-fitting."""
@@ -128,10 +131,13 @@ class Design:
 
     def _sample(self, n: int, fold: int, rng: np.random.Generator) -> Points:
         """Independent rows of the database, from outside the fold."""
+        return self.database.take(self._positions(n, fold, rng))
+
+    def _positions(self, n: int, fold: int, rng: np.random.Generator) -> NDArray[np.intp]:
         if fold == NO_FOLD:
-            return self.database.sample(n, rng)
+            return rng.integers(len(self.database), size=n)
         rows = self._outside[fold]
-        return self.database.take(rows[rng.integers(len(rows), size=n)])
+        return rows[rng.integers(len(rows), size=n)]
 
     @cached_property
     def _outside(self) -> list[NDArray[np.intp]]:

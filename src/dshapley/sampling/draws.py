@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dshapley.data.points import Array, Bundles, Floats, Points
 from dshapley.notebooks import NotebookDisplay
+from dshapley.sampling.evidence import Evidence
 from dshapley.sampling.provenance import About
 from dshapley.sampling.sizes import bands
 
@@ -90,6 +91,8 @@ class Draws(NotebookDisplay):
     """What control variates need; None where the run did not keep it."""
     folds: Folds | None = None
     """The folds of a cross-fitted run. A point's marginal is NaN in draws that test on its fold."""
+    evidence: Evidence | None = None
+    """What models say of the points that they were not trained on; None if they were not asked."""
 
     @staticmethod
     def none(
@@ -99,12 +102,14 @@ class Draws(NotebookDisplay):
         balanced: bool = False,
         n_label_controls: int | None = None,
         folds: Folds | None = None,
+        labels: Array | None = None,
         about: About | None = None,
     ) -> Draws:
         """An empty record: no draws yet.
 
         `n_label_controls` is the number of columns of `ControlVariates.label_controls`; None for a
-        record without control variates.
+        record without control variates. `labels` are those of `Evidence.labels`; None for a record
+        without evidence.
         """
         empty = None
         if n_label_controls is not None:
@@ -124,6 +129,7 @@ class Draws(NotebookDisplay):
             balanced=balanced,
             control_variates=empty,
             folds=folds,
+            evidence=None if labels is None else Evidence.none(len(Z), labels),
         )
 
     @property
@@ -150,6 +156,7 @@ class Draws(NotebookDisplay):
             ids=self.ids[chosen],
             rows=self.rows[chosen],
             folds=None if self.folds is None else self.folds.points(chosen),
+            evidence=None if self.evidence is None else self.evidence.points(chosen),
         )
 
     def parts(self) -> list[tuple[NDArray[np.intp], NDArray[np.bool_]]]:
@@ -181,14 +188,16 @@ class Draws(NotebookDisplay):
         return columns
 
     def of(self, columns: Mapping[str, Array]) -> Draws:
-        """The record of the same run with these columns instead."""
+        """The record of the same run with these columns, and with the evidence of their draws."""
+        evidence = None if self.evidence is None else self.evidence.of_draws(columns["t"])
         plain: dict[str, Any] = {
             n: part for n, part in columns.items() if n not in _CONTROL_VARIATES
         }
         if self.control_variates is None:
-            return replace(self, **plain)
+            return replace(self, **plain, evidence=evidence)
         return replace(
             self,
             **plain,
+            evidence=evidence,
             control_variates=ControlVariates(*(columns[name] for name in _CONTROL_VARIATES)),
         )

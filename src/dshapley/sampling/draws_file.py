@@ -11,17 +11,21 @@ import numpy as np
 
 from dshapley.data.points import Array, Points, names_digest, names_of
 from dshapley.sampling.draws import NO_FOLD, Draws, Folds
+from dshapley.sampling.evidence import Evidence
 from dshapley.sampling.provenance import About
 from dshapley.sampling.sizes import LEAST_WEIGHT
 from dshapley.sealed import MODERATE, DamagedError, check_part_names
 
 __all__ = [
+    "EVIDENCE",
     "HEADER",
     "are_names",
     "check_columns",
     "check_header",
     "draws_of",
     "empty_run",
+    "evidence_of",
+    "evidence_parts",
     "exact",
     "fingerprint_of",
     "header_of",
@@ -39,7 +43,17 @@ _MOST_FOLDS, _FEW_FOLDS = 1000, 20
 is at most `_MOST_FOLDS`, and above `_FEW_FOLDS` only with as many draws.
 """
 
-HEADER = ("ids", "rows", "weights", "balanced", "n_label_controls", "n_folds", "folds")
+HEADER = (
+    "ids",
+    "rows",
+    "weights",
+    "balanced",
+    "n_label_controls",
+    "n_folds",
+    "folds",
+    "asked",
+    "labels",
+)
 
 
 def header_of(run: Draws) -> dict[str, Array]:
@@ -54,6 +68,8 @@ def header_of(run: Draws) -> dict[str, Array]:
         ),
         "n_folds": np.array(0 if run.folds is None else run.folds.n),
         "folds": np.empty(0, np.int64) if run.folds is None else run.folds.of,
+        "asked": np.array(run.evidence is not None),
+        "labels": np.empty(0) if run.evidence is None else run.evidence.labels,
     }
 
 
@@ -71,6 +87,8 @@ def check_header(header: Mapping[str, Array]) -> None:
         and header["n_label_controls"].dtype.kind in "iu"
         and -1 <= header["n_label_controls"] <= _MOST_LABEL_CONTROLS,
         "n_folds": numbers and n_folds.dtype.kind in "iu",
+        "asked": header["asked"].shape == () and header["asked"].dtype == bool,
+        "labels": header["labels"].ndim == 1 and _are_labels(header["labels"]),
     }
     fits["folds"] = fits["n_folds"] and _are_folds(folds, int(n_folds), n)
     wrong = [name for name, well in fits.items() if not well]
@@ -86,7 +104,13 @@ _HEADER_IS = {
     "n_label_controls": f"must be a whole number up to {_MOST_LABEL_CONTROLS}",
     "n_folds": "must be a whole number",
     "folds": "must be one fold (int64) for each point, or none without folds",
+    "asked": "must be a truth value",
+    "labels": "must be numbers or texts in Unicode",
 }
+
+
+def _are_labels(labels: Array) -> bool:
+    return labels.dtype.kind in "fb" or are_names(labels)
 
 
 def _is(part: Array, dtype: type, shape: tuple[int, ...]) -> bool:
@@ -131,9 +155,46 @@ def empty_run(header: Mapping[str, Array], about: About) -> Draws:
         if header["n_label_controls"] < 0
         else int(header["n_label_controls"]),
         folds=Folds(int(header["n_folds"]), header["folds"]) if header["n_folds"] else None,
+        labels=header["labels"] if header["asked"] else None,
         about=about,
     )
     return replace(run, ids=header["ids"], rows=header["rows"])
+
+
+EVIDENCE = ("t", "given", "guess")
+"""The arrays of `Evidence` in a file; their names there begin with "evidence."."""
+
+
+def evidence_parts(evidence: Evidence) -> dict[str, Array]:
+    """The arrays of the evidence, by their names in a file."""
+    return {f"evidence.{name}": getattr(evidence, name) for name in EVIDENCE}
+
+
+def evidence_of(parts: Mapping[str, Array], run: Draws) -> Evidence:
+    """The evidence in a file, about the points of this run; `DamagedError` if it cannot be."""
+    assert run.evidence is not None
+    found = Evidence(
+        **{name: parts[f"evidence.{name}"] for name in EVIDENCE}, labels=run.evidence.labels
+    )
+    n = len(found.t) if found.t.ndim == 1 else -1
+    fits = all(
+        _is(getattr(found, name), empty.dtype.type, (n, *empty.shape[1:]))
+        for name, empty in ((name, getattr(run.evidence, name)) for name in EVIDENCE)
+    )
+    known = fits and np.isin(found.t, parts["t"]).all() and (np.diff(found.t) > 0).all()
+    if not known or not _are_answers(found):
+        raise DamagedError("it does not fit the run: its evidence is not that of its draws")
+    return found
+
+
+def _are_answers(found: Evidence) -> bool:
+    """Whether these are probabilities (for regression numbers), and guesses where they are."""
+    missing, n_labels = np.isnan(found.given), len(found.labels)
+    if not n_labels:
+        return bool((found.guess == -1).all()) and _are_moderate(found.given[~missing])
+    given, guess = found.given[~missing], found.guess[~missing]
+    probable = ((given >= 0) & (given <= 1 + 1e-6)).all() and (found.guess[missing] == -1).all()
+    return bool(probable and ((guess >= 0) & (guess < n_labels)).all())
 
 
 def check_columns(shard: Mapping[str, Array], run: Draws) -> None:
@@ -201,6 +262,7 @@ def parts_of(draws: Draws) -> dict[str, Array]:
     Whole numbers and times of other types are converted where that is exact. What the estimates
     are computed with keeps its type, because another type would change their last bits.
     """
+    draws = replace(draws, evidence=None)  # a run folder keeps it
     found = {name: np.asarray(part) for name, part in (header_of(draws) | draws.columns()).items()}
     found["ids"] = names(draws.ids)
     for name in ("rows", "folds", "t", "k"):

@@ -77,6 +77,7 @@ class Source:
     drop: tuple[str, ...] = ()
     min_rows: AtLeastOne = 1
     preprocess: Literal["each", "once"] = "each"
+    retrain: Literal["auto", "never", "always"] = "auto"
 
 
 @dataclass(frozen=True, kw_only=True)
