@@ -37,7 +37,7 @@ def test_scores_are_those_of_refits():
     draws = crossed_run(rows)
     found, compared = on_fresh_rows(draws, make, rows), 0
     for i, part in enumerate(fresh_rows._divisions(make, rows, rows, None, 0)):
-        values = fresh_rows._values(draws, make, part, found.n_draws, None)
+        values = fresh_rows._valued(draws, make, part, found.n_draws, None).values
         # The lowest of each class first: by its place among the rows of its class.
         place = np.array(
             [
@@ -58,6 +58,35 @@ def test_scores_are_those_of_refits():
                 assert scores[i, step, 0] == pytest.approx(right, abs=1e-12)
                 compared += 1
     assert compared >= 50
+
+
+def test_rows_with_improbable_labels_are_removed_and_relabelled():
+    """By hand: a tenth of the labels of two classes that are apart is wrong."""
+    from sklearn.naive_bayes import GaussianNB
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    y = rng.integers(0, 2, 300)
+    X[:, 0] += 3 * y
+    wrong = rng.random(300) < 0.1
+    rows = ds.Points(X, np.where(wrong, 1 - y, y))
+    draws = crossed_run(rows, m=150, stop=200)
+    found = on_fresh_rows(draws, make, rows, fractions=[0, 0.1])
+    counts = []
+    for i, part in enumerate(fresh_rows._divisions(make, rows, rows, None, 0)):
+        evidence = fresh_rows._valued(draws, make, part, found.n_draws, None).label_evidence()
+        low = (evidence.probability < 0.1) & (evidence.n_models >= 5)
+        counts.append(low.sum())
+        fresh, (X_, y_) = part.fresh, (part.kept.X, part.kept.y)
+        without = GaussianNB().fit(X_[~low], y_[~low]).score(fresh.X, fresh.y)
+        assert found.without_suspects[i, 0] == pytest.approx(without, abs=1e-12)
+        relabelled = np.where(low, evidence.suggested, y_)
+        again = GaussianNB().fit(X_, relabelled).score(fresh.X, fresh.y)
+        assert found.relabelled[i, 0] == pytest.approx(again, abs=1e-12)
+    assert found.n_suspects == np.mean(counts) > 0
+    change, reach = found.change_of(found.relabelled)
+    assert change == pytest.approx((found.relabelled - found.lowest[:, 0])[:, 0].mean())
+    assert reach > 0
 
 
 @pytest.mark.parametrize("own_test", [False, True])

@@ -20,8 +20,8 @@ from test_cli import FAST, call, value, wide_screen  # noqa: F401
 pytest.importorskip("matplotlib")
 
 ORDER = (
-    "findings", "next", "first", "meaning", "sure", "spread", "rows", "features", "sizes", "action",
-    "reproduce",
+    "findings", "next", "labels", "first", "meaning", "sure", "spread", "rows", "features",
+    "sizes", "action", "reproduce",
 )  # fmt: skip
 
 
@@ -125,6 +125,29 @@ def test_removal_is_what_fresh_rows_say(folder, content):
         assert ("were better" in finding["text"]) == better
         assert ("were worse" in finding["text"]) == worse
         assert ("no difference was shown" in finding["text"]) == (not better and not worse)
+
+
+def test_improbable_labels_are_those_of_the_evidence(folder, content):
+    from dshapley.inference.label_evidence import IMPROBABLE
+
+    facts = facts_of_run(folder, retrain=False)
+    evidence = facts.labels
+    part = section(content, "labels")
+    chosen = np.flatnonzero((evidence.probability < IMPROBABLE) & (evidence.n_models >= 5))
+    assert f"{len(chosen)} rows have a label" in part["text"][0]
+    table = part["tables"][0]
+    rows = [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
+    assert {int(row["id"]) for row in rows} == set(chosen.tolist())
+    for row in rows:
+        i = int(row["id"])
+        assert row["probability"] == evidence.probability[i]
+        assert (row["given"], row["suggested"]) == (row["income"], evidence.suggested[i])
+    fresh = facts_of_run(folder).fresh
+    for finding, scores in zip(
+        part["findings"], (fresh.without_suspects, fresh.relabelled), strict=True
+    ):
+        change, reach = fresh.change_of(scores)
+        assert ("no difference" in finding["text"]) == (abs(change) <= reach)
 
 
 def test_the_command_on_the_page_gives_the_same_values(folder, content, tmp_path):

@@ -6,7 +6,9 @@ them, models are retrained without the rows of lowest (or highest) value, and th
 on the rows kept aside. This is done several times, each time with other rows kept aside.
 
 For classes, the lowest of each class are removed. Classes differ in value, so the lowest of all
-rows may be most of one class, and then the score would tell of the class and not of the rows.
+rows may be most of one class, and then the score would tell of the class and not of the rows. The
+rows whose labels are improbable are also removed, and relabelled: that is another question than
+removing rows of low value, and has another answer.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from dshapley.data.targets import are_classes
 from dshapley.errors import InputError
 from dshapley.formatting import duration
 from dshapley.inference.jackknife import Grouped
-from dshapley.inference.sampled import estimate
+from dshapley.inference.sampled import SampledValuation, estimate
 from dshapley.potentials import ModelPotential, Potential
 from dshapley.running.run import run
 from dshapley.sampling.crossfitting import CrossFitted, cross_fitted, equal_rows
@@ -82,6 +84,17 @@ class FreshRows:
     n_test: int
     n_draws: int
     by_class: bool
+    without_suspects: Floats | None = None
+    relabelled: Floats | None = None
+    """The score after the rows with improbable labels were removed, or relabelled as the models
+    suggest: (divisions, 1 + groups). None for regression, and if no division has such rows.
+    """
+    n_suspects: float = 0.0
+    """The mean number of such rows in a division."""
+
+    def change_of(self, found: Floats) -> tuple[float, float]:
+        """A score with suspects removed or relabelled minus that with all rows, as for `change`."""
+        return self._mean_and_reach(found - self.lowest[:, 0], looks=2)
 
     def change(self, first: First, step: int) -> tuple[float, float]:
         """Score after removal minus score with all rows, and half its 95 % interval."""
@@ -104,7 +117,7 @@ class FreshRows:
     def _scores(self, first: First) -> Floats:
         return self.lowest if first == "lowest" else self.highest
 
-    def _mean_and_reach(self, found: Floats) -> tuple[float, float]:
+    def _mean_and_reach(self, found: Floats, *, looks: int = 0) -> tuple[float, float]:
         """The mean over the divisions, and half an interval that holds for all steps at once.
 
         Its variance is that of the rows kept aside, by a delete-group jackknife in each division,
@@ -124,7 +137,7 @@ class FreshRows:
             # Satterthwaite's degrees of freedom for the sum of the two parts.
             rough = of_rows**2 / (n * (n_groups - 1)) + beyond**2 / (n - 1)
             freedom = variance**2 / rough if rough > 0 else float(n * (n_groups - 1))
-        looks = max(len(self.fractions) - 1, 1)
+        looks = looks or max(len(self.fractions) - 1, 1)
         quantile = stats.t.ppf(1 - 0.025 / looks, freedom)
         return float(whole.mean()), float(quantile) * math.sqrt(variance)
 
@@ -203,6 +216,7 @@ def on_fresh_rows(
         )
     begun = time.monotonic()
     found: dict[str, list[Floats]] = {"lowest": [], "highest": [], "random": []}
+    suspected: list[_Suspected] = []
     potentials = _potentials(make, divisions)
     if most_seconds is not None:
         n_models = len(divisions) * len(fractions) * (2 + _ORDERS)
@@ -211,8 +225,8 @@ def on_fresh_rows(
     for i, (part, own) in enumerate(zip(divisions, potentials, strict=True)):
         if most_seconds is not None and time.monotonic() - begun > 1.5 * most_seconds:
             raise InputError(f"it took longer than {duration(most_seconds)}")
-        values = _values(draws, make, part, n_draws, n_jobs)
-        order = places_in_class(values, part.kept) if by_class else values
+        valuation = _valued(draws, make, part, n_draws, n_jobs)
+        order = places_in_class(valuation.values, part.kept) if by_class else valuation.values
         for first in ("lowest", "highest"):
             scores, _ = removal_scores(
                 own, part.kept, order, first=first, fractions=fractions,
@@ -221,8 +235,11 @@ def on_fresh_rows(
             found[first].append(scores[0])
             if first == "lowest":
                 found["random"].append(scores[1:].mean(axis=0))
+        if by_class:
+            suspected.append(_suspected(own, part.kept, valuation))
         if progress is not None:
             progress(i + 1, len(divisions))
+    some = any(one.n for one in suspected)
     return FreshRows(
         fractions=np.asarray(fractions, dtype=float),
         **{name: np.array(scores) for name, scores in found.items()},
@@ -230,7 +247,31 @@ def on_fresh_rows(
         n_test=min(len(part.fresh) for part in divisions),
         n_draws=n_draws,
         by_class=by_class,
+        without_suspects=np.array([one.without for one in suspected]) if some else None,
+        relabelled=np.array([one.relabelled for one in suspected]) if some else None,
+        n_suspects=float(np.mean([one.n for one in suspected])) if some else 0.0,
     )
+
+
+class _Suspected(NamedTuple):
+    """What U says without the rows whose labels are improbable, and with the suggested labels."""
+
+    without: Floats
+    relabelled: Floats
+    n: int
+
+
+def _suspected(
+    U: Grouped | ModelPotential, rows: Points, valuation: SampledValuation
+) -> _Suspected:
+    evidence = valuation.label_evidence()
+    suspects = evidence.suspects
+    assert rows.y is not None
+    assert evidence.suggested is not None
+    labels = np.where(suspects, evidence.suggested, rows.y)
+    found = [rows.take(~suspects), Points(rows.X, labels, rows.ids)]
+    without, relabelled = (np.atleast_1d(np.asarray(U(S), dtype=np.float64)) for S in found)
+    return _Suspected(without, relabelled, int(suspects.sum()))
 
 
 def _seed(seed: int, i: int) -> int:
@@ -311,7 +352,9 @@ def _unknown(test: Points, database: Points, points: Points) -> Points:
     return left
 
 
-def _values(draws: Draws, make: Make, part: _Division, n_draws: int, n_jobs: int | None) -> Floats:
+def _valued(
+    draws: Draws, make: Make, part: _Division, n_draws: int, n_jobs: int | None
+) -> SampledValuation:
     """The values of the rows kept, from nothing but the rows that are not kept aside."""
     seed = draws.about.identity.seed
     U: Potential | CrossFitted
@@ -324,7 +367,8 @@ def _values(draws: Draws, make: Make, part: _Division, n_draws: int, n_jobs: int
         part.database, m=draws.m, weights=draws.weights, seed=seed,
         balanced=bool(draws.balanced), control_variates=False, folds=folds,
     )  # fmt: skip
-    return estimate(run(U, design, part.kept, stop=n_draws, n_jobs=n_jobs, progress=False)).values
+    record = run(U, design, part.kept, stop=n_draws, n_jobs=n_jobs, progress=False)
+    return estimate(record, points=part.kept)
 
 
 def _some(chosen: NDArray[np.bool_], most: int, rng: np.random.Generator) -> NDArray[np.intp]:

@@ -17,7 +17,12 @@ from dshapley.sampling.evidence import Evidence
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["LabelEvidence", "label_evidence"]
+__all__ = ["IMPROBABLE", "LabelEvidence", "label_evidence"]
+
+IMPROBABLE = 0.1
+"""A label with a smaller probability is called improbable."""
+_FEWEST = 5
+"""The fewest models that a point is judged by."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -57,9 +62,19 @@ class LabelEvidence(NotebookDisplay):
     def __len__(self) -> int:
         return len(self.probability)
 
+    @property
+    def suspects(self) -> NDArray[np.bool_]:
+        """The points whose label has a probability below `IMPROBABLE`, from a few models at least.
+
+        Whether a model is better without them is another question: `dshapley report` measures it.
+        """
+        if self.suggested is None:
+            return np.zeros(len(self), dtype=bool)
+        return np.asarray((self.probability < IMPROBABLE) & (self.n_models >= _FEWEST))
+
     def __repr__(self) -> str:
-        low = int((self.probability < _IMPROBABLE).sum()) if self.suggested is not None else None
-        found = "" if low is None else f", {low:,} labels with a probability below {_IMPROBABLE}"
+        low = None if self.suggested is None else int(self.suspects.sum())
+        found = "" if low is None else f", {low:,} labels with a probability below {IMPROBABLE}"
         n = int(np.median(self.n_models)) if len(self) else 0
         return f"LabelEvidence of {len(self):,} points from about {n:,} models each{found}"
 
@@ -79,9 +94,6 @@ class LabelEvidence(NotebookDisplay):
             }
         columns["n_models"] = self.n_models
         return pd.DataFrame(columns, index=pd.Index(self.ids, name="id"))
-
-
-_IMPROBABLE = 0.1
 
 
 def label_evidence(draws: Draws, points: Points | None = None) -> LabelEvidence:

@@ -16,6 +16,7 @@ from dshapley.data.tables import Prepared
 from dshapley.errors import DShapleyError, InputError, RunFolderError
 from dshapley.inference.completed import completed
 from dshapley.inference.interpolation import chosen_to_measure
+from dshapley.inference.label_evidence import LabelEvidence
 from dshapley.inference.sampled import SampledValuation, estimate
 from dshapley.inference.valuation import Valuation
 from dshapley.plots.figure import name_of
@@ -79,6 +80,16 @@ class RunFacts:
         if not isinstance(valuation, SampledValuation) or valuation.unseen:
             return np.zeros(len(valuation), dtype=bool)
         return np.asarray(valuation.interval(CONFIDENCE, simultaneous=True)[1] < 0)
+
+    @cached_property
+    def labels(self) -> LabelEvidence | None:
+        """What the models say of the labels of classes; None where they were not asked."""
+        try:
+            found = self.valuation.measured.label_evidence()
+        except InputError:
+            return None
+        known = found.suggested is not None and found.given is not None
+        return found if known and len(found) == len(self.valuation) else None
 
     def name(self, i: int) -> str:
         """What the text calls the point at position i."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from dshapley.baselines.fresh_rows import FreshRows
 from dshapley.formatting import duration, number
+from dshapley.inference.label_evidence import IMPROBABLE
 from dshapley.inference.sampled import SampledValuation
 from dshapley.plots.figure import name_of
 from dshapley.reporting.findings import (
@@ -31,10 +33,12 @@ from dshapley.reporting.run_sections import (
     features,
     first_to_look_at,
     how_sure,
+    improbable_labels,
     order_holds,
     rows_section,
     sizes,
     spread,
+    suspects_verdicts,
     verdict,
 )
 from dshapley.reporting.svg import made_by
@@ -52,6 +56,7 @@ def run_report(run: RunFacts) -> Page:
     sections = [
         Section(name="findings", title="Findings", findings=list(_each_finding(run))),
         Section(name="next", title="What to do next", findings=list(_each_step(run))),
+        improbable_labels(run),
         first_to_look_at(run),
         _meaning(run),
         how_sure(run),
@@ -174,7 +179,14 @@ def _each_finding(run: RunFacts) -> Iterator[Finding]:
         yield Finding(text=f"The bundles worth most: {best}.", section="rows")
     if not run.sensitive:
         yield from _seldom(run)
+    if run.labels is not None:
+        text = (
+            "rows have improbable labels: models that were not trained on them give the label a "
+            f"probability below {IMPROBABLE}."
+        )
+        yield Finding(text=text, count=int(run.labels.suspects.sum()), section="labels")
     if run.fresh is not None:
+        yield from (replace(f, section="labels") for f in suspects_verdicts(run, run.fresh))
         yield from (verdict(run, run.fresh, step) for step in (2, 4))
         yield order_holds(run, run.fresh, len(run.fresh.fractions) - 2)
     for about, text in cautions(valuation):
@@ -223,9 +235,16 @@ def _seldom(run: RunFacts) -> Iterator[Finding]:
 
 def _each_step(run: RunFacts) -> Iterator[Finding]:
     """What to do and what not to do, as far as it was measured."""
+    found = run.labels
+    if found is not None and found.suspects.any():
+        text = (
+            f"Check the labels of the {int(found.suspects.sum()):,} rows with improbable labels "
+            "first, and correct those that are wrong."
+        )
+        yield Finding(text=text, section="labels")
     if not run.sensitive and by_class(run.valuation):
         text = (
-            f"Look first at the lowest {run.what}s of each class, for example "
+            f"Look at the lowest {run.what}s of each class, for example "
             f"{', '.join(_lowest(run))}. Correct what is wrong; do not delete {run.what}s only "
             "because their value is low."
         )

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from dshapley.baselines.fresh_rows import FreshRows
 from dshapley.data.points import Array
 from dshapley.formatting import number
+from dshapley.inference.label_evidence import IMPROBABLE, LabelEvidence
 from dshapley.inference.sampled import SampledValuation
 from dshapley.inference.valuation import Valuation
 from dshapley.plots.curves import curve
@@ -28,10 +31,12 @@ __all__ = [
     "features",
     "first_to_look_at",
     "how_sure",
+    "improbable_labels",
     "order_holds",
     "rows_section",
     "sizes",
     "spread",
+    "suspects_verdicts",
     "verdict",
 ]
 
@@ -147,6 +152,74 @@ def first_to_look_at(run: RunFacts) -> Section | None:
         "row itself before you change anything."
     )
     return Section(name="first", title="Rows to look at first", text=[text], tables=[table])
+
+
+def improbable_labels(run: RunFacts) -> Section | None:
+    """The rows whose labels are improbable, with the labels that the models suggest."""
+    found = run.labels
+    if found is None:
+        return None
+    suspects = np.flatnonzero(found.suspects)
+    order = suspects[np.argsort(found.probability[suspects], kind="stable")]
+    text = [
+        "Every model of a larger random set was also asked about the rows that it was not trained "
+        f"on. {len(order):,} rows have a label to which these models give a probability below "
+        f"{IMPROBABLE} on average. Such a label can be wrong, or right and unusual: the models "
+        "cannot tell."
+    ]
+    findings = [] if run.fresh is None else list(suspects_verdicts(run, run.fresh))
+    tables = []
+    if len(order) and not run.sensitive:
+        shown = order[: 2 * _SHOWN]
+        note = "" if len(shown) == len(order) else f"The first {len(shown)} of them. "
+        note += (
+            "Probability: the mean probability of the row's label. Models: how many were asked. "
+        )
+        tables = [_table_of_labels(run, found, shown, note + _how_to_read(run))]
+    return Section(
+        name="labels", title="Labels that may be wrong", text=text, findings=findings,
+        tables=tables,
+    )  # fmt: skip
+
+
+def _table_of_labels(
+    run: RunFacts, found: LabelEvidence, shown: NDArray[np.intp], note: str
+) -> Table:
+    assert found.suggested is not None
+    assert found.given is not None
+    suggested, given = found.suggested, found.given
+
+    def probability(i: int) -> Number:
+        p, error = float(found.probability[i]), float(found.stderr[i])
+        return Number(p, number(p, 2 * error)[0])
+
+    columns: list[tuple[str, Any]] = [
+        ("given", lambda i: str(given[i])),
+        ("suggested", lambda i: str(suggested[i])),
+        ("probability", probability),
+        ("models", lambda i: int(found.n_models[i])),
+    ]
+    first, *others = _all_columns(run)
+    columns = [first, *columns, *others]
+    return Table(
+        title="Improbable labels",
+        columns=[name for name, _ in columns],
+        rows=[[cell(i) for _, cell in columns] for i in shown.tolist()],
+        note=note,
+        searchable=True,
+    )
+
+
+def suspects_verdicts(run: RunFacts, fresh: FreshRows) -> Iterator[Finding]:
+    """What removing the rows with improbable labels, and relabelling them, did to the score."""
+    if fresh.without_suspects is None or fresh.relabelled is None:
+        return
+    what = f"the rows with improbable labels (about {fresh.n_suspects:.0f} of {fresh.n_train:,})"
+    for done, scores in (
+        (f"Without {what}", fresh.without_suspects),
+        (f"With the suggested labels for {what}", fresh.relabelled),
+    ):
+        yield _changed(run, done, *fresh.change_of(scores))
 
 
 def _how_to_read(run: RunFacts) -> str:
@@ -383,13 +456,18 @@ def _removal_table(fresh: FreshRows) -> Table:
 
 def verdict(run: RunFacts, fresh: FreshRows, step: int) -> Finding:
     """What removing this share of the rows, the lowest values first, did to the score."""
-    change, reach = fresh.change("lowest", step)
+    done = (
+        f"Without the {fresh.fractions[step]:.0%} of {fresh.n_train:,} rows with the lowest "
+        f"values{_each_class(fresh)}"
+    )
+    return _changed(run, done, *fresh.change("lowest", step))
+
+
+def _changed(run: RunFacts, done: str, change: float, reach: float) -> Finding:
+    """What was done, by how much that changed the score, and whether this is beyond the error."""
     said, plus = number(change, reach)
     sign = "+" if change > 0 else ""
-    measured = (
-        f"Without the {fresh.fractions[step]:.0%} of {fresh.n_train:,} rows with the lowest "
-        f"values{_each_class(fresh)}, {run.metric} on fresh rows changed by {sign}{said} ± {plus}"
-    )
+    measured = f"{done}, {run.metric} on fresh rows changed by {sign}{said} ± {plus}"
     if change - reach > 0:
         return Finding(text=f"{measured}: models were better.", section="action", level="good")
     if change + reach < 0:
