@@ -33,12 +33,16 @@ def adult(tmp_path):
     return path
 
 
-def call(*args):
-    return CliRunner().invoke(app, [str(a) for a in args])
+def call(*args, report=False):
+    """A command; `value` writes its report only where a test is about that, which takes seconds."""
+    words = [str(a) for a in args]
+    if words[0] == "value" and not report:
+        words.append("--no-report")
+    return CliRunner().invoke(app, words)
 
 
-def value(table, *args):
-    return call("value", table, "--target", "income", *FAST, *args)
+def value(table, *args, report=False):
+    return call("value", table, "--target", "income", *FAST, *args, report=report)
 
 
 def test_from_a_table_to_an_answer(tmp_path, adult):

@@ -261,7 +261,7 @@ def test_own_tables_in_removal(mine):
 
 
 def test_without_matplotlib_nothing_is_begun(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setattr(figure1, "run", lambda work: pytest.fail("work was begun"))
     result = reproduced("figure1", "--scale", "smoke", "--out", tmp_path / "out")
     assert result.exit_code == 2

@@ -7,12 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
-from typer.testing import CliRunner
 
 import dshapley as ds
 from conftest import labelled
 from dshapley import market
-from dshapley.cli.app import app
 from dshapley.data.datasets import adult_sample
 from dshapley.errors import DShapleyWarning
 from dshapley.market.comparison import rank_correlation, reliability
@@ -20,6 +18,7 @@ from dshapley.market.summaries import _directions, coded, coding_of, table_summa
 from dshapley.reporting.market import check_lines, match_lines
 from dshapley.sampling.provenance import About, Identity
 from records import MeanGame
+from test_cli import call
 
 
 def words(check):
@@ -584,10 +583,6 @@ def test_parts_that_do_not_make_up_the_bundles(lots):
 
 
 # The command line
-
-
-def call(*args):
-    return CliRunner().invoke(app, [str(a) for a in args])
 
 
 @pytest.fixture(scope="module")

@@ -349,7 +349,7 @@ def test_the_command_line_and_a_sale(tmp_path, monkeypatch):
         return CliRunner().invoke(app, [str(word) for word in words])
 
     model = ["--target", "income", "--model", "scaledmodel:made"]
-    value = ["value", "seller.csv", *model, "--id", "row", "--m", 20, "--jobs", 1]
+    value = ["value", "seller.csv", "--no-report", *model, "--id", "row", "--m", 20, "--jobs", 1]
     once = [*value, "--draws", 30, "--preprocess", "once", "--out", "run"]
     result = call(*once)
     assert result.exit_code == 0, result.output

@@ -31,7 +31,7 @@ def folder(tmp_path_factory):
     there = tmp_path_factory.mktemp("run")
     table = there / "adult.csv"
     adult_sample().head(120).to_csv(table, index=False)
-    result = value(table, "--draws", 60, "--out", there / "run")
+    result = value(table, "--draws", 60, "--out", there / "run", report=True)
     assert result.exit_code == 0, result.output
     assert "report.html" in result.stdout
     return there / "run"
@@ -150,6 +150,7 @@ def test_improbable_labels_are_those_of_the_evidence(folder, content):
         assert ("no difference" in finding["text"]) == (abs(change) <= reach)
 
 
+@pytest.mark.slow
 def test_the_command_on_the_page_gives_the_same_values(folder, content, tmp_path):
     import shlex
 
@@ -268,6 +269,7 @@ HOSTILE = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_names_and_cells_of_a_table_are_shown_as_they_are(tmp_path):
     """Column names, cells, ids, labels and the file's name."""
     rng = np.random.default_rng(0)
@@ -285,7 +287,7 @@ def test_names_and_cells_of_a_table_are_shown_as_they_are(tmp_path):
     table.to_csv(path, index=False)
     result = call(
         "value", path, "--target", "<i>y", "--id", "id<b>", "--m", 10, "--draws", 40,
-        "--jobs", 1, "--out", tmp_path / "run",
+        "--jobs", 1, "--out", tmp_path / "run", report=True,
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     html = (tmp_path / "run/report.html").read_text()
@@ -309,6 +311,7 @@ def test_numbers_in_pictures_are_not_rounded(folder):
     assert not re.search(r' d="[^"]*\d\.\d{3,}', made.svg)
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_rows_stay_under_two_megabytes():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(100_000, 1)).astype(np.float32)
@@ -380,6 +383,7 @@ def test_price_lists_and_checks_have_reports(folder, tmp_path):
     assert not section(hidden, "m-20")["tables"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -396,17 +400,18 @@ def test_the_command_on_the_page_repeats_any_run(tmp_path, options):
 
     table = tmp_path / "adult.csv"
     adult_sample().head(130).to_csv(table, index=False)
-    words = ["--no-report", "--draws", 20, *options]
+    words = ["--draws", 20, *options]
     assert value(table, *words, "--out", tmp_path / "run").exit_code == 0
     page = to_json(run_report(facts_of_run(tmp_path / "run", retrain=False)))
     command = shlex.split(section(page, "reproduce")["code"])
     command[command.index("adult.csv")] = str(table)
-    again = call(*command[1:], "--no-report", "--out", tmp_path / "again")
+    again = call(*command[1:], "--out", tmp_path / "again")
     assert again.exit_code == 0, again.output
     one, two = (pd.read_csv(tmp_path / name / "values.csv") for name in ("run", "again"))
     pd.testing.assert_frame_equal(one, two, rtol=1e-12)  # a prediction may differ in its last bit
 
 
+@pytest.mark.slow
 def test_missing_cells_of_any_kind_are_shown_as_missing(tmp_path):
     rng = np.random.default_rng(0)
     x = rng.normal(size=120)
@@ -423,7 +428,7 @@ def test_missing_cells_of_any_kind_are_shown_as_missing(tmp_path):
     table.to_parquet(tmp_path / "t.parquet")
     result = call(
         "value", tmp_path / "t.parquet", "--target", "y", "--m", 15, "--draws", 40, "--jobs", 1,
-        "--out", tmp_path / "run",
+        "--out", tmp_path / "run", report=True,
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     page = json.loads((tmp_path / "run/report.json").read_text())
@@ -463,7 +468,7 @@ def test_a_report_that_fails_is_a_notice(tmp_path, monkeypatch):
         raise ValueError("no picture today")
 
     monkeypatch.setattr(page, "run_report", fails)
-    result = value(table, "--draws", 20, "--out", tmp_path / "run")
+    result = value(table, "--draws", 20, "--out", tmp_path / "run", report=True)
     assert result.exit_code == 0
     assert "there is no report (ValueError: no picture today)" in result.stderr
     assert (tmp_path / "run/values.csv").exists()
@@ -480,6 +485,7 @@ def test_a_page_that_cannot_be_written_is_said_in_one_line(folder, tmp_path):
     assert re.fullmatch(r"error: \S+report.html cannot be written: .*\n", result.stderr)
 
 
+@pytest.mark.slow
 def test_a_users_style_of_matplotlib_does_not_change_the_page(folder):
     import matplotlib
 

@@ -260,7 +260,18 @@ def test_a_sale_with_a_scorer(tmp_path, monkeypatch):
         return CliRunner().invoke(app, [str(word) for word in words])
 
     options = ["--target", "income", "--model", "naive_bayes", "--id", "row", "--jobs", 1]
-    value = ["value", "seller.csv", *options, "--m", 20, "--draws", 30, "--metric", "f1_macro"]
+    value = [
+        "value",
+        "seller.csv",
+        "--no-report",
+        *options,
+        "--m",
+        20,
+        "--draws",
+        30,
+        "--metric",
+        "f1_macro",
+    ]
     assert call(*value, "--out", "run").exit_code == 0
     assert call("price", "run", "--rate", 10, "--out", "prices").exit_code == 0
     ids = pd.read_csv("prices/prices.csv")["id"].head(6)

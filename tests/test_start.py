@@ -16,7 +16,7 @@ from dshapley.data.datasets import adult_sample
 
 pytestmark = pytest.mark.slow
 
-QUICK = ["--target", "income", "--model", "naive_bayes", "--m", "20"]
+QUICK = ["--target", "income", "--model", "naive_bayes", "--m", "20", "--no-report"]
 ENDLESS = [*QUICK, "--draws", "1000000", "--jobs", "2"]
 
 
