@@ -186,6 +186,7 @@ def test_show(tmp_path, adult):
     assert call("show", tmp_path / "nothing").exit_code == 2
 
 
+@pytest.mark.slow
 def test_columns_of_notes_are_left_out_by_every_command(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rows = adult_sample().head(200).drop(columns="fnlwgt")

@@ -377,6 +377,7 @@ def test_bad_seeds_are_refused_before_rows_are_divided():
                 ds.value(labelled(30), model=GaussianNB(), test=test, m=5, stop=4, seed=seed)
 
 
+@pytest.mark.slow
 def test_workers_and_resuming_change_no_bit(tmp_path):
     database = labelled(60)
     call = {"model": LogisticRegression(), "m": 12, "seed": 4}

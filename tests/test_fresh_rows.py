@@ -29,6 +29,7 @@ def crossed_run(rows, *, seed=0, m=30, stop=150):
     return ds.run(cross, design, rows, stop=stop)
 
 
+@pytest.mark.slow
 def test_scores_are_those_of_refits():
     """By scikit-learn, on the rows that the values of the other rows leave."""
     from sklearn.naive_bayes import GaussianNB
@@ -148,6 +149,7 @@ def test_a_sample_of_many_rows_is_used(monkeypatch):
     assert (found.n_train, found.n_test) == (60, 25)
 
 
+@pytest.mark.slow
 def test_a_metric_that_needs_both_classes_has_intervals_too():
     def make_auc(test, database):
         return ds.potential("naive_bayes", test=test, metric="roc_auc")

@@ -51,6 +51,7 @@ def test_it_is_what_refits_say(model, classes):
     assert (draws.evidence.guess[known] >= 0).all()
 
 
+@pytest.mark.slow
 def test_other_metrics_and_learners_give_the_same_kind():
     B = labelled(50)
     for model in (KNeighborsClassifier(3), RandomForestClassifier(5), RidgeClassifier(), SVC()):

@@ -217,6 +217,7 @@ def found(sale):
     return market.check(prices, B, S, U=U, draws=60)
 
 
+@pytest.mark.slow
 def test_the_buyer_finds_the_order_of_the_list(sale, found):
     prices, B, S, U = sale
     own = ds.data_shapley.tmc(U, B + S, permutations=60, patience=10)
@@ -290,6 +291,7 @@ def test_a_cut_can_take_from_what_was_bought():
     assert found.worth == "holds"
 
 
+@pytest.mark.slow
 def test_a_shuffled_list_is_found_out(sale):
     prices, B, S, U = sale
     turned = ds.Points(S.X[::-1], S.y[::-1], S.ids)  # the even ones were the bad
@@ -454,6 +456,7 @@ def test_bundles_are_checked_as_sets(bundles):
     assert (found.rows, found.way) == ((6, 6), "sets")
 
 
+@pytest.mark.slow
 def test_both_ways_find_the_same_values(sale):
     prices, B, S, U = sale
     one, two = (

@@ -330,6 +330,7 @@ def test_parts_of_pipelines():
     assert parts(own) == ([], own)
 
 
+@pytest.mark.slow
 def test_the_command_line_and_a_sale(tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "160")
     monkeypatch.chdir(tmp_path)

@@ -205,6 +205,7 @@ def test_sensitive_shows_no_row_no_label_and_no_name_of_a_column(folder):
     ]
 
 
+@pytest.mark.slow
 def test_report_of_a_run_without_its_table_says_what_is_missing(folder, tmp_path):
     import shutil
 
@@ -366,6 +367,7 @@ def test_a_folder_that_is_no_run_is_an_error(tmp_path, name):
     assert not (tmp_path / name / "report.html").exists()
 
 
+@pytest.mark.slow
 def test_price_lists_and_checks_have_reports(folder, tmp_path):
     prices = tmp_path / "prices"
     made = call("price", folder, "--rate", 100, "--m", 20, "--m", 10, "--out", prices)

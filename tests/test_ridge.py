@@ -152,6 +152,7 @@ def test_least_squares_near_the_cutoff_asks_the_solver(small):
 # --- in a run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("estimator", "kind"),
     [(Ridge(), "numbers"), (LinearRegression(), "numbers"), (RidgeClassifier(), 2)],

@@ -52,6 +52,7 @@ def kinds(database):
     }
 
 
+@pytest.mark.slow
 def test_what_is_read_is_what_was_written(database, tmp_path):
     for name, found in kinds(database).items():
         path = tmp_path / f"{name}.npz"
@@ -225,6 +226,7 @@ def test_points_of_some_of_the_draws(kept):
         ds.Valuation.load(kept.path, points=labelled(30, seed=3))
 
 
+@pytest.mark.slow
 def test_points_that_are_none(kept):
     bundles = ds.value(kept.database, groups=np.arange(60), test=labelled(80, seed=5), **OPTIONS)
     bundles.save(kept.path)

@@ -262,6 +262,7 @@ def test_ranks_by_hand():
         assert worst[i] == 3 - (sure < -quantile).sum()
 
 
+@pytest.mark.slow
 def test_ranks_in_blocks():
     """Of more points than fit in a block of differences at once."""
     rng = np.random.default_rng(0)
