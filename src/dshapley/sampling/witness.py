@@ -15,7 +15,7 @@ __all__ = ["Witness"]
 
 _LEAST_SHARE = 0.25
 """Only sets of at least this share of m - 1 rows give evidence: models of few rows know little."""
-_ENOUGH = 300
+_ENOUGH = 150
 """About this many models are asked. More would hardly change their mean."""
 _N_FOLDS = 5
 
