@@ -10,6 +10,7 @@ from sklearn.svm import SVC
 
 import dshapley as ds
 from conftest import labelled
+from dshapley.sampling import witness
 from dshapley.sampling.witness import Witness
 from records import plain_draws
 
@@ -205,8 +206,9 @@ def test_wrong_labels_are_found_better_than_by_value():
 
 
 @pytest.mark.slow
-def test_the_error_is_that_of_fewer_models():
+def test_the_error_is_that_of_fewer_models(monkeypatch):
     """Over 60 seeds: how far 240 draws are from many, in stated errors."""
+    monkeypatch.setattr(witness, "_ENOUGH", 10_000)
     B = labelled(80)
     many = run_of(GaussianNB(), B=B, m=40, stop=1500, seed=10_000)
     truth = ds.estimate(many, points=B).label_evidence().probability
@@ -217,3 +219,11 @@ def test_the_error_is_that_of_fewer_models():
         z.append((found.probability - truth) / found.stderr)
     within = (np.abs(np.array(z)) < 2).mean()
     assert within == pytest.approx(0.94, abs=0.02)
+
+
+def test_enough_models_are_enough():
+    """About 150 models are asked, however long the run is."""
+    B = labelled(50)
+    evidence = run_of(GaussianNB(), B=B, m=20, stop=1200).evidence
+    assert 140 <= len(evidence) <= 160
+    assert evidence.t.max() < 800
