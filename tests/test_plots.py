@@ -228,3 +228,4 @@ def test_no_name_stops_a_picture(valuation, name):
         plots.against(valuation, np.arange(30.0), name=name),
     ):
         ax.figure.canvas.draw()
+        assert all(label.get_text().isprintable() for label in ax.get_yticklabels())
