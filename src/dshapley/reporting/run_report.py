@@ -295,8 +295,12 @@ def _removals(run: RunFacts, fresh: FreshRows) -> Iterator[Finding]:
         yield Finding(text=text, section="action", level="warning")
     if hurt:
         shares = [f"{fresh.fractions[step]:.0%}" for step in hurt]
-        named = f"{', '.join(shares[:-1])} or {shares[-1]}" if len(shares) > 1 else shares[0]
-        text = f"Do not delete the lowest {named}: models without them were worse on fresh rows."
+        named = f"{', '.join(shares[:-1])} and {shares[-1]}" if len(shares) > 1 else shares[0]
+        at = "at every share that was tried" if len(hurt) == len(changes) else f"for {named}"
+        text = (
+            "Do not delete rows because their value is low: models without the lowest were worse "
+            f"on fresh rows, beyond the error {at}."
+        )
         yield Finding(text=text, section="action", level="warning")
 
 

@@ -165,7 +165,10 @@ def improbable_labels(run: RunFacts) -> Section | None:
         "Every model of a larger random set was also asked about the rows that it was not trained "
         f"on. {len(order):,} rows have a label to which these models give a probability below "
         f"{IMPROBABLE} on average. Such a label can be wrong, or right and unusual: the models "
-        "cannot tell."
+        "cannot tell. These are the most suspicious labels only, so their number does not say how "
+        "many are wrong.",
+        "The rows kept aside have labels that nobody checked either. That no difference was shown "
+        "is no reason against correcting a label that is wrong.",
     ]
     findings = [] if run.fresh is None else list(suspects_verdicts(run, run.fresh))
     tables = []
@@ -431,9 +434,9 @@ def action(run: RunFacts) -> Section:
         "removal",
         "Score on fresh rows as rows are removed",
         draw,
-        "Where the highest values go first, the score should fall below that of random order. "
-        "Where it rises as the lowest go, those rows were harmful. Grey: random order, with its "
-        "95 % interval.",
+        "Where the highest values go first, the score should fall below that of random order. The "
+        "lowest were harmful only where their line is above random order beyond the error. Grey: "
+        "random order, with its 95 % interval.",
     )
     steps = range(1, len(fresh.fractions))
     findings = [verdict(run, fresh, step) for step in steps]
@@ -490,7 +493,7 @@ def order_holds(run: RunFacts, fresh: FreshRows, step: int) -> Finding:
         "rows"
     )
     if gap + reach < 0:
-        text = f"{text}: the ranking holds on fresh rows."
+        text = f"{text}: high values hold on fresh rows."
         return Finding(text=text, section="action", level="good")
-    text = f"{text}: that the ranking holds on fresh rows was not shown."
+    text = f"{text}: that high values hold on fresh rows was not shown."
     return Finding(text=text, section="action", level="warning")
