@@ -355,6 +355,14 @@ def test_a_page_says_what_its_parts_say():
     assert [shown(cell) for cell in (0.5, True, None, "x" * 99)][3].endswith("…")
 
 
+def test_long_cells_are_cut_unless_the_table_wraps_them():
+    claim = "a claim of many words " * 9
+    for wrapped in (False, True):
+        table = Table(title="T", columns=["claim"], rows=[[claim]], wrapped=wrapped)
+        page = Page(title="t", lead=[], sections=[Section(name="a", title="A", tables=[table])])
+        assert (claim in to_html(page)) == wrapped
+
+
 @pytest.mark.parametrize("name", ["nothing", "empty"])
 def test_a_folder_that_is_no_run_is_an_error(tmp_path, name):
     if name == "empty":

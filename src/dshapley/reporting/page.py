@@ -40,6 +40,8 @@ class Picture:
     summary: str
     marks: Sequence[str] = ()
     """Each mark of the drawing in words."""
+    wide: bool = False
+    """It takes the whole width of the page."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +53,8 @@ class Table:
     rows: Sequence[Sequence[Any]]
     note: str = ""
     searchable: bool = False
+    wrapped: bool = False
+    """Long cells are shown whole, on several lines."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,10 +202,15 @@ class _Column(NamedTuple):
     decimals: int | None
     """The digits after the point that all fractions of the column have, so that they line up."""
 
+    whole: bool = False
+    """Long cells are not cut."""
+
     def text(self, cell: Any) -> str:
         if isinstance(cell, Number):
             return cell.text
         cell = _plain(cell)
+        if self.whole and isinstance(cell, str):
+            return cell
         if not isinstance(cell, float) or self.decimals is None:
             return shown(cell)
         text = f"{cell:.{self.decimals}f}"
@@ -221,7 +230,7 @@ def columns_of(table: Table) -> list[_Column]:
         known = [cell for cell in cells if cell is not None]
         is_number = bool(known) and all(key(cell) for cell in known)
         fractions = [cell for cell in known if isinstance(cell, float)]
-        columns.append(_Column(shown(name), is_number, _decimals(fractions)))
+        columns.append(_Column(shown(name), is_number, _decimals(fractions), table.wrapped))
     return columns
 
 

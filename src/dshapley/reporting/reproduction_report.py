@@ -44,6 +44,7 @@ def _section(found: Reproduction) -> Section:
         found.name,
         paper.TITLE,
         f"The numbers behind it are in {found.name}.csv.",
+        wide=True,
     )
     return Section(
         name=found.name,
@@ -61,7 +62,9 @@ def _claims(found: Reproduction) -> Table:
         ends = zip((c.by, c.low, c.high), rounded(c), strict=True)
         rows.append([c.text, *(_end(part, shown) for part, shown in ends), c.verdict])
     columns = ["claim", "by", "95 % low", "95 % high", "verdict"]
-    return Table(title="Claims", columns=columns, rows=rows, searchable=len(rows) > 10)
+    return Table(
+        title="Claims", columns=columns, rows=rows, searchable=len(rows) > 10, wrapped=True
+    )
 
 
 def _end(part: float, shown: str) -> Number | str:

@@ -66,8 +66,13 @@ def picture(
     return picture_of(figure, name, title, summary)
 
 
-def picture_of(figure: Callable[[], Figure], name: str, title: str, summary: str) -> list[Picture]:
-    """A figure as a part of a page; no picture where matplotlib is not installed."""
+def picture_of(
+    figure: Callable[[], Figure], name: str, title: str, summary: str, *, wide: bool = False
+) -> list[Picture]:
+    """A figure as a part of a page; no picture where matplotlib is not installed.
+
+    A wide one has several panels, and perhaps legends outside of them.
+    """
     if not can_draw():
         return []
     import matplotlib
@@ -77,9 +82,14 @@ def picture_of(figure: Callable[[], Figure], name: str, title: str, summary: str
     own |= {**_STYLE, "svg.hashsalt": name}
     with matplotlib.rc_context(own):
         file = io.StringIO()
-        figure().savefig(file, format="svg", metadata={"Date": None, "Creator": None})
+        figure().savefig(
+            file,
+            format="svg",
+            metadata={"Date": None, "Creator": None},
+            bbox_inches="tight" if wide else None,
+        )
     svg, marks = _inline(file.getvalue(), name)
-    return [Picture(title=title, svg=svg, summary=summary, marks=marks)]
+    return [Picture(title=title, svg=svg, summary=summary, marks=marks, wide=wide)]
 
 
 def made_by(origin: str = "") -> str:
