@@ -213,9 +213,9 @@ def simulated(n, n_tables, **kind):
     ("n", "kind"), [(150, {"noise": True}), (200, {"flipped": 0.15})], ids=["noise", "flipped"]
 )
 def test_intervals_hold_for_all_shares_at_once(n, kind):
-    """In 25 tables at least 95 % but for two standard errors; measured: 100 %.
+    """In 25 tables at least 95 % but for two standard errors; measured: 92 to 100 %.
 
-    Where labels are noise no removal helps, and none is said to help.
+    Where labels are noise no removal helps; in one table of 25 one is said to help.
     """
     found = simulated(n, 25, **kind)
     value, reach, true = np.moveaxis(found, -1, 0)
@@ -223,6 +223,6 @@ def test_intervals_hold_for_all_shares_at_once(n, kind):
     assert (held >= 0.95 - 2 * np.sqrt(0.05 * 0.95 / 25)).all()
     said = (value - reach > 0)[:, 0]
     assert (said & (true[:, 0] <= 0)).any(axis=1).mean() <= 0.05
-    # Where the labels can be learned, the intervals say so in 28 % of these small tables.
+    # Where the labels can be learned, the intervals say so in 32 % of these small tables.
     shown = (value + reach < 0)[:, 1, 4].mean()
     assert shown == 0 if "noise" in kind else shown >= 0.2

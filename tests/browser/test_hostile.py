@@ -177,7 +177,7 @@ def test_a_hostile_table_is_valued_and_reported(tmp_path, opened):
     assert set(rows.locator("tbody tr").evaluate_all("all => all.map((r) => r.cells.length)")) == {
         len(heads)
     }
-    ids = rows.locator("tbody td:nth-child(2)").all_text_contents()
+    ids = rows.locator("tbody td:nth-child(1)").all_text_contents()
     assert sorted(ids) == sorted(
         as_shown(id_.replace("\u202e", "[U+202E]")) for id_ in frame["name"]
     )
@@ -188,4 +188,4 @@ def test_a_hostile_table_is_valued_and_reported(tmp_path, opened):
     assert page.evaluate(INJECTED) == NOTHING
     found = json.loads(path.with_suffix(".json").read_text("utf-8"))
     [table_of_rows] = [s for s in found["sections"] if s["name"] == "rows"]
-    assert {row[1] for row in table_of_rows["tables"][0]["rows"]} == set(frame["name"])
+    assert {row[0] for row in table_of_rows["tables"][0]["rows"]} == set(frame["name"])
