@@ -59,6 +59,8 @@ def value(
                 print(f"values in {out / 'values.csv'} and .parquet; see also: dshapley show {out}")
                 if report and not no_report:
                     _report(out, question.jobs)
+                elif not no_report:
+                    print(f"a report of these values: dshapley report {out}")
             else:
                 print(
                     "nothing was kept; add --out FOLDER to keep values and draws", file=sys.stderr
