@@ -1,4 +1,4 @@
-"""Several metrics in one run: its processor time against one metric alone, and against a run for each.
+"""Several metrics in one run: its processor time against one metric alone, and a run for each.
 
 `python -m benchmarks.several_metrics`, on embedded and made-up data, with one process. Each ratio
 is the median of those of alternating runs. `one` is the first metric alone, `dearest` the metric

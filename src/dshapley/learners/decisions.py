@@ -131,10 +131,15 @@ class Case:
 
     def refitted(self, i: int) -> Floats:
         """(1, q) the scores of model i, trained by scikit-learn."""
-        T = self._S
-        if i >= self.trainable:
-            T = T + double(self.Z.points.take([i - self.trainable]))
-        return Refit(self.estimator).scores_by_each(T, T.take(slice(0)), self._queries, 0)
+
+        def scores() -> Floats:
+            T = self._S
+            if i >= self.trainable:
+                T = T + double(self.Z.points.take([i - self.trainable]))
+            return Refit(self.estimator).scores_by_each(T, T.take(slice(0)), self._queries, 0)
+
+        # A model that is uncertain in one kind of output often is in the others too.
+        return self.asked.once("refit", scores, i)[:, self.asked.shared.columns[self.asked.kind]]
 
     def all_refitted(self) -> Iterator[Scored]:
         """The scores of all models by scikit-learn, for parameters invalid for these classes."""
@@ -147,7 +152,8 @@ class Case:
 
     @cached_property
     def _queries(self) -> list[Query]:
-        return [replace(query, test=double(query.test)) for query in self.asked.queries]
+        test = double(self.asked.query.test)
+        return [replace(query, test=test) for query in self.asked.shared.queries]
 
     def outputs(self, values: Floats, noise: Floats) -> tuple[Array, Bools]:
         """The outputs asked for, and which models are certain of theirs.

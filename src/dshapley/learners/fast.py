@@ -69,8 +69,10 @@ T = TypeVar("T")
 class Shared:
     """What a family shares between the kinds of output that are asked for of the same models."""
 
-    kinds: frozenset[Kind]
-    """All kinds that are asked for."""
+    queries: Sequence[Query]
+    """The queries of all kinds."""
+    columns: dict[Kind, list[int]]
+    """The kinds that are asked for, each with the positions of its queries."""
     _latest: dict[str, tuple[Hashable, Any]] = field(default_factory=dict)
 
     def once(self, name: str, key: Hashable, make: Callable[[], T]) -> T:
@@ -79,7 +81,7 @@ class Shared:
         Only the result for the latest key is kept under a name, which bounds memory: `Fast` asks
         for the blocks of all kinds side by side.
         """
-        if len(self.kinds) == 1:
+        if len(self.columns) == 1:
             return make()
         if name not in self._latest or self._latest[name][0] != key:
             self._latest[name] = key, make()
@@ -117,7 +119,7 @@ class Asked:
     @property
     def is_shared(self) -> bool:
         """Whether outputs, or what they are made of, serve several queries."""
-        return len(self.queries) > 1 or len(self.shared.kinds) > 1
+        return len(self.queries) > 1 or len(self.shared.columns) > 1
 
     def once(self, name: str, make: Callable[[], T], key: Hashable = None) -> T:
         """What `make()` returns, made once for all kinds of output; see `Shared.once`.
@@ -264,7 +266,7 @@ class Fast:
         if group.alone:
             places = np.concatenate([[0], places])
         columns = _columns_of_kinds(queries, classes)
-        shared = Shared(frozenset(columns))
+        shared = Shared(queries, columns)
         samples = _sample(S, classes), _sample(Z, classes)
         fills = []
         for kind, some in columns.items():

@@ -112,7 +112,9 @@ class Logistic:
             if isinstance(model, Precise):
                 return model.adding(rows, y, asked.kind)
             size = _block_size(len(S), asked, "score")
-            both = asked.shared.kinds > {"label"} and size == _block_size(len(S), asked, "label")
+            both = asked.shared.columns.keys() > {"label"} and size == _block_size(
+                len(S), asked, "label"
+            )
             if asked.kind == "label" and not both:
                 return model.labels(rows, y)
             found = asked.once(f"exact {z_class}", partial(model.exact, rows, y), start)
