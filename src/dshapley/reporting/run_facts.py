@@ -103,7 +103,6 @@ def facts_of_run(
     sensitive: bool = False,
     retrain: bool = True,
     most_seconds: float | None = None,
-    n_jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> RunFacts:
     """Read a run folder and its tables, and retrain models without some of the rows.
@@ -114,7 +113,7 @@ def facts_of_run(
         Where the run's tables are, if not where they were (see `running.source_tables`).
     sensitive
         See `RunFacts`.
-    retrain, most_seconds, n_jobs, progress
+    retrain, most_seconds, progress
         Whether to retrain models on fresh rows, and how (see `baselines.fresh_rows`).
     """
     draws = load_run(folder)
@@ -143,7 +142,7 @@ def facts_of_run(
     elif retrain:
         assert prepared is not None
         assert tables is not None
-        fresh, reason = _retrained(measured, tables, prepared, most_seconds, n_jobs, progress)
+        fresh, reason = _retrained(measured, tables, prepared, most_seconds, progress)
         if sensitive and fresh is None:
             reason = "It could not be measured."
     return RunFacts(
@@ -162,7 +161,6 @@ def _retrained(
     tables: RunTables,
     prepared: Prepared,
     most_seconds: float | None,
-    n_jobs: int | None,
     progress: Callable[[int, int], None] | None,
 ) -> tuple[FreshRows | None, str]:
     """What retraining on fresh rows shows, or why it was not done."""
@@ -177,7 +175,6 @@ def _retrained(
             prepared.database,
             points=prepared.points,
             test=prepared.test,
-            n_jobs=n_jobs,
             most_seconds=most_seconds,
             progress=progress,
         )

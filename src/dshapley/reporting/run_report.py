@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from dshapley.baselines.fresh_rows import FreshRows
 from dshapley.formatting import duration, number
-from dshapley.inference.label_evidence import IMPROBABLE
 from dshapley.inference.sampled import SampledValuation
 from dshapley.plots.figure import name_of
 from dshapley.reporting.findings import (
@@ -33,12 +32,12 @@ from dshapley.reporting.run_sections import (
     features,
     first_to_look_at,
     how_sure,
-    improbable_labels,
+    labels,
+    labels_verdicts,
     order_holds,
     rows_section,
     sizes,
     spread,
-    suspects_verdicts,
     verdict,
 )
 from dshapley.reporting.svg import made_by
@@ -56,7 +55,7 @@ def run_report(run: RunFacts) -> Page:
     sections = [
         Section(name="findings", title="Findings", findings=list(_each_finding(run))),
         Section(name="next", title="What to do next", findings=list(_each_step(run))),
-        improbable_labels(run),
+        labels(run),
         first_to_look_at(run),
         _meaning(run),
         how_sure(run),
@@ -181,12 +180,11 @@ def _each_finding(run: RunFacts) -> Iterator[Finding]:
         yield from _seldom(run)
     if run.labels is not None:
         text = (
-            "rows have improbable labels: models that were not trained on them give the label a "
-            f"probability below {IMPROBABLE}."
+            "rows have labels that are probably wrong, as models say that were not trained on them."
         )
         yield Finding(text=text, count=int(run.labels.suspects.sum()), section="labels")
     if run.fresh is not None:
-        yield from (replace(f, section="labels") for f in suspects_verdicts(run, run.fresh))
+        yield from (replace(f, section="labels") for f in labels_verdicts(run, run.fresh))
         yield from (verdict(run, run.fresh, step) for step in (2, 4))
         yield order_holds(run, run.fresh, len(run.fresh.fractions) - 2)
     for about, text in cautions(valuation):
@@ -238,8 +236,8 @@ def _each_step(run: RunFacts) -> Iterator[Finding]:
     found = run.labels
     if found is not None and found.suspects.any():
         text = (
-            f"Check the labels of the {int(found.suspects.sum()):,} rows with improbable labels "
-            "first, and correct those that are wrong."
+            f"Check the labels of the {int(found.suspects.sum()):,} rows whose labels are probably "
+            "wrong first, and correct those that are."
         )
         yield Finding(text=text, section="labels")
     if not run.sensitive and by_class(run.valuation):

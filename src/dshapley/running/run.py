@@ -36,7 +36,7 @@ from dshapley.sampling.controls import LabelControls
 from dshapley.sampling.crossfitting import CrossFitted
 from dshapley.sampling.design import Design, Draw
 from dshapley.sampling.draws import NO_FOLD, Draws
-from dshapley.sampling.evidence import Evidence
+from dshapley.sampling.draws_file import EVIDENCE
 from dshapley.sampling.provenance import About, Context, Identity
 from dshapley.sampling.sizes import bands, shown
 from dshapley.sampling.witness import Witness
@@ -126,7 +126,7 @@ def run(
         balanced=bool(design.balanced),
         n_label_controls=task.n_label_controls,
         folds=U.folds if isinstance(U, CrossFitted) else None,
-        labels=None if task.witness is None else task.witness.labels,
+        asked=None if task.witness is None else task.witness.nothing(),
     )
     if hasattr(U, "warm_up"):
         U.warm_up(design.database, Z)
@@ -212,10 +212,10 @@ class _Marginals:
             U = self.U
         found = np.full(len(self.Z), np.nan, dtype=np.float32)
         V = seeded(U, draw.seed)
-        given, guess = self._answer(V, draw)
+        answers = self._answers(V, draw)
         if not self.label_controls:
             found[valued] = as_record(marginals(V, draw.S, Z), where)
-            return Result(draw.k, found, given=given, guess=guess)
+            return Result(draw.k, found, answers=answers)
         gains, reference = self._with_reference(V, draw, Z)
         found[valued] = as_record(gains, where)
         nested = self._nested(draw.t, seeded(U, draw.seed ^ 1))
@@ -228,12 +228,12 @@ class _Marginals:
         controls = np.zeros(self.n_label_controls or 0)
         own = self.label_controls[draw.fold](draw.S.y)
         controls[: len(own)] = own  # fewer if one fold has all rows of a class
-        return Result(draw.k, found, reference, nested, controls, given=given, guess=guess)
+        return Result(draw.k, found, reference, nested, controls, answers)
 
-    def _answer(self, V: Potential, draw: Draw) -> tuple[Array | None, Array | None]:
+    def _answers(self, V: Potential, draw: Draw) -> Array | None:
         """What the model of S says of the points that it was not trained on, if it is asked."""
         if self.witness is None or not self.witness.asks(draw.t, len(draw.S)):
-            return None, None
+            return None
         assert isinstance(V, ModelPotential)
         # All points are asked about, not only the unseen: learners keep tables of the same rows.
         outputs = V.answers(draw.S, self.witness.points, self.witness.labels)
@@ -389,10 +389,7 @@ def _answers_of(stored: Draws) -> dict[int, dict[str, Any]]:
     evidence = stored.evidence
     if evidence is None:
         return {}
-    return {
-        t: {"given": evidence.given[i], "guess": evidence.guess[i]}
-        for i, t in enumerate(evidence.t.tolist())
-    }
+    return {t: {"answers": evidence.answers[i]} for i, t in enumerate(evidence.t.tolist())}
 
 
 _TRIED, _ANSWER, _LONG = 4, 100, 600.0
@@ -418,7 +415,7 @@ class _Record:
 
     def __init__(self, run: Draws) -> None:
         self._run = run
-        self._answers: dict[str, list[Any]] = {"t": [], "given": [], "guess": []}
+        self._answers: dict[str, list[Any]] = {name: [] for name in EVIDENCE}
         self._columns = {
             name: np.concatenate([column, np.empty((16, *column.shape[1:]), column.dtype)])
             for name, column in run.columns().items()
@@ -434,7 +431,7 @@ class _Record:
                 self._columns[name] = column = np.concatenate([column, np.empty_like(column)])
             column[self._size] = row[name]
         self._size += 1
-        if row.get("given") is not None:
+        if row.get("answers") is not None:
             for name, answers in self._answers.items():
                 answers.append(row[name])
 
@@ -451,7 +448,7 @@ class _Record:
             name: np.array(rows, dtype=getattr(evidence, name).dtype)
             for name, rows in self._answers.items()
         }
-        return replace(self.draws(), evidence=Evidence(**found, labels=evidence.labels))
+        return replace(self.draws(), evidence=replace(evidence, **found))
 
 
 def _how_to_resume(n: int, folder: RunFolder | None) -> str:
