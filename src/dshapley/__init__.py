@@ -32,6 +32,7 @@ _MODULES = {
     "testing": "potentials.testing",
 }
 _NAMES = {
+    "Audit": "auditing",
     "Bundles": "data.points",
     "DShapleyError": "errors",
     "Design": "sampling.design",
@@ -49,6 +50,7 @@ _NAMES = {
     "Sampling": "api",
     "Stop": "running.stopping",
     "Valuation": "inference.valuation",
+    "audit": "auditing",
     "estimate": "inference.sampled",
     "knn_values": "baselines.exact_neighbours",
     "learner": "learners",

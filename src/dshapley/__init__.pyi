@@ -2,6 +2,7 @@
 
 from . import errors, market, metrics, plots
 from .api import Fitting, Sampling, value
+from .auditing import Audit, audit
 from .baselines import curves, data_shapley
 from .baselines.exact_neighbours import knn_values
 from .data import datasets
@@ -25,6 +26,7 @@ from .theory import bounds
 __version__: str
 
 __all__ = [
+    "Audit",
     "Bundles",
     "DShapleyError",
     "Design",
@@ -42,6 +44,7 @@ __all__ = [
     "Sampling",
     "Stop",
     "Valuation",
+    "audit",
     "bounds",
     "curves",
     "data_shapley",

@@ -36,7 +36,7 @@ from dshapley.sampling.draws import Draws
 from dshapley.sampling.provenance import Context, Source
 from dshapley.sampling.sizes import balanced_by_default, by_work
 
-__all__ = ["Fitting", "Request", "Sampling", "answer", "default_m", "value"]
+__all__ = ["Fitting", "Request", "Sampling", "answer", "default_m", "potential_of", "value"]
 
 _M, _M_DEAR = 1000, 200
 """The default data set sizes. The second is for models whose marginals take more work for larger
@@ -228,7 +228,7 @@ def answer(asked: Request) -> Valuation:
     rows = asked.database if asked.points is None else asked.points
     Z = rows if asked.groups is None else Bundles(rows, asked.groups)
     crossed = isinstance(asked.test, str) and asked.test == "cross"
-    U = _potential(asked, crossed=crossed)
+    U = potential_of(asked, asked.database if crossed else _test_rows(asked.test))
     rule = as_rule(asked.stop)
     limit = getattr(rule, "limit", None)
     if crossed and limit is not None and limit < _FEWEST_CROSSED:
@@ -285,12 +285,12 @@ def _context(asked: Request, share: float) -> Context:
     )
 
 
-def _potential(asked: Request, *, crossed: bool) -> ModelPotential:
-    """The potential of the request. For cross-fitting its test set is the whole database."""
+def potential_of(asked: Request, test: Points) -> ModelPotential:
+    """The potential of the request on these test rows. For cross-fitting they are the database."""
     model = asked.model
     return potential(
         _named_model(model, asked.database) if isinstance(model, str) else model,
-        test=asked.database if crossed else _test_rows(asked.test),
+        test=test,
         metric=asked.metric,
         empty=asked.fitting.empty,
         min_rows=asked.fitting.min_rows,

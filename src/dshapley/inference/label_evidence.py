@@ -27,6 +27,9 @@ _FEWEST = 5
 """The fewest models that a point is judged by."""
 
 
+_FLOATS = ("probability", "stderr", "votes")
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LabelEvidence(NotebookDisplay):
     """The out-of-bag evidence about the label of each point; made by `valuation.label_evidence()`.
@@ -107,6 +110,25 @@ class LabelEvidence(NotebookDisplay):
         found = "" if low is None else f", {low:,} labels that are probably wrong"
         n = int(np.median(self.n_models)) if len(self) else 0
         return f"LabelEvidence of {len(self):,} points from about {n:,} models each{found}"
+
+    def among(self, asked: NDArray[np.bool_], ids: Array, given: Array) -> LabelEvidence:
+        """The same evidence about more points, of which only some were `asked` about."""
+
+        def spread(part: Array, fill: float) -> Array:
+            found = np.full((len(asked), *part.shape[1:]), fill, dtype=part.dtype)
+            found[asked] = part
+            return found
+
+        return LabelEvidence(
+            **{name: spread(getattr(self, name), np.nan) for name in _FLOATS},
+            probabilities=None
+            if self.probabilities is None
+            else spread(self.probabilities, np.nan),
+            n_models=spread(self.n_models, 0),
+            labels=self.labels,
+            ids=ids,
+            given=given,
+        )
 
     def to_frame(self) -> pd.DataFrame:
         """A data frame with one row for each point, in the order of the points."""

@@ -131,9 +131,13 @@ class SampledValuation(Valuation):
         blocks = (influence for _, influence in self.influences())
         return simultaneous_quantile(blocks, confidence, freedom=self.freedom)
 
-    def error_of_sum(self) -> tuple[float, float]:
-        """The standard error of the sum of all values, and its degrees of freedom."""
-        influence = np.sum([part.sum(axis=1) for _, part in self.influences()], axis=0)
+    def error_of_sum(self, weights: Floats | None = None) -> tuple[float, float]:
+        """The standard error of the sum of all values, and its degrees of freedom.
+
+        With `weights` it is the sum of the values times these.
+        """
+        weights = np.ones(len(self)) if weights is None else weights
+        influence = np.sum([part @ weights[columns] for columns, part in self.influences()], axis=0)
         groups = self.terms.groups
         if self.fold_influence is not None:
             groups = np.append(groups, np.full(len(self.fold_influence), groups.max() + 1))

@@ -32,9 +32,11 @@ __all__ = [
     "features",
     "first_to_look_at",
     "how_sure",
+    "how_to_read",
     "labels",
     "labels_verdicts",
     "order_holds",
+    "row_columns",
     "rows_section",
     "sizes",
     "spread",
@@ -138,14 +140,14 @@ def first_to_look_at(run: RunFacts) -> Section | None:
     classes = by_class(run.valuation)
     if run.sensitive or not classes:
         return None
-    columns = _all_columns(run)
+    columns = row_columns(run)
     places = [int(i) for found in classes for i in found.worst[:_LOWEST]]
     label = np.asarray(class_labels(run.valuation))
     table = Table(
         title="The lowest in each class",
         columns=["class", *(name for name, _ in columns)],
         rows=[[str(label[i]), *(cell(i) for _, cell in columns)] for i in places],
-        note=f"At most {_LOWEST} of each class. {_how_to_read(run)}",
+        note=f"At most {_LOWEST} of each class. {how_to_read(run)}",
         searchable=True,
     )
     text = (
@@ -182,7 +184,7 @@ def labels(run: RunFacts) -> Section | None:
             "Wrong: the probability that the label is wrong. Likelihood: the mean probability that "
             "the models give to the label. Models: how many were asked. "
         )
-        tables = [_table_of_labels(run, found, shown, note + _how_to_read(run))]
+        tables = [_table_of_labels(run, found, shown, note + how_to_read(run))]
     return Section(
         name="labels", title="Labels that may be wrong", text=text, findings=findings,
         tables=tables,
@@ -227,7 +229,7 @@ def _table_of_labels(
         ("likelihood", likelihood),
         ("models", lambda i: int(found.n_models[i])),
     ]
-    first, *others = _all_columns(run)
+    first, *others = row_columns(run)
     columns = [first, *columns, *others]
     return Table(
         title="Labels that are probably wrong",
@@ -247,7 +249,7 @@ def labels_verdicts(run: RunFacts, fresh: FreshRows) -> Iterator[Finding]:
             yield changed(run, f"{done} {what}", *fresh.change_by(name))
 
 
-def _how_to_read(run: RunFacts) -> str:
+def how_to_read(run: RunFacts) -> str:
     """What the columns about values say."""
     source = run.about.context.source
     ids = ""
@@ -268,8 +270,8 @@ def _table_of_rows(run: RunFacts) -> Table:
     note = f"The {_SHOWN} lowest and the {_SHOWN} highest of {len(order):,}; all are in values.csv."
     if len(shown) == len(order):
         note = "All of them, the lowest first."
-    note += f" {_how_to_read(run)}"
-    columns = _all_columns(run)
+    note += f" {how_to_read(run)}"
+    columns = row_columns(run)
     if run.prepared is not None and run.prepared.rows is not None:
         left_out = len(run.prepared.rows.columns) - MOST_COLUMNS
         if left_out > 0:
@@ -285,7 +287,7 @@ def _table_of_rows(run: RunFacts) -> Table:
     )
 
 
-def _all_columns(run: RunFacts) -> list[tuple[str, Any]]:
+def row_columns(run: RunFacts) -> list[tuple[str, Any]]:
     """A name, and the cell of the point at a position: about values, then of the run's table."""
     columns = _value_columns(run)
     frame = None if run.prepared is None else run.prepared.rows
