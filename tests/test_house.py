@@ -28,6 +28,7 @@ ORDER = [
     ["plots"],
     ["experiments"],
     ["reporting"],
+    ["auditing"],
     ["cli"],
     ["__main__"],
 ]

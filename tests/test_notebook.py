@@ -205,7 +205,7 @@ def test_every_public_result_shows_itself():
     assert {part.__name__ for part in found} - shown <= NOT_RESULTS
     assert shown == {"Valuation", "SampledValuation", "Prediction", "PriceList", "Check", "Match",
                      "Splitting", "Curve", "Draws", "Plan", "SizeProfile", "Summary",
-                     "LabelEvidence"}  # fmt: skip
+                     "LabelEvidence", "Audit"}  # fmt: skip
 
 
 def test_every_class_that_shows_itself_has_html():

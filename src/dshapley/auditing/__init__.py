@@ -7,6 +7,7 @@
 - `audit_page`: the audit as a page.
 """
 
+from dshapley.auditing.audit_page import audit_page
 from dshapley.auditing.audited import Audit, audit, audited
 
-__all__ = ["Audit", "audit", "audited"]
+__all__ = ["Audit", "audit", "audit_page", "audited"]

@@ -14,6 +14,7 @@ from dshapley.auditing.regions import Region
 from dshapley.formatting import number
 from dshapley.plots.figure import name_of
 from dshapley.reporting.findings import cautions, class_labels, percentage_points
+from dshapley.reporting.notebook import fragment, html_of
 from dshapley.reporting.page import Finding, Number, Page, Section, Table
 from dshapley.reporting.run_facts import RunFacts
 from dshapley.reporting.run_report import footer, meaning, privacy, removals, reproduce, settled
@@ -70,6 +71,11 @@ def summary(audit: Audit) -> list[str]:
         found.text if found.count is None else f"{found.count:,} {found.text}"
         for found in findings(audit)
     ]
+
+
+@html_of.register
+def _(audit: Audit) -> str:
+    return fragment("Audit", f" of {len(audit.rare):,} rows", notes=summary(audit))
 
 
 def _title(run: RunFacts) -> str:
@@ -330,8 +336,8 @@ def _contradicted_section(audit: Audit) -> Section | None:
 
 
 _COMPARED = (
-    "All conditions on one column, and all pairs of them, were compared; the ± is half of an "
-    "interval that holds for all of them at once with 95 %."
+    "All categories and quarters of every column were compared; the ± is half of an interval that "
+    "holds for all of them at once with 95 %."
 )
 
 

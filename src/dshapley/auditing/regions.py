@@ -1,11 +1,13 @@
-"""Parts of a table, by one or two conditions on its columns, whose rows differ from the others.
+"""Parts of a table, by a condition on a column, whose rows differ from the others.
 
-All conditions and all pairs of conditions are compared, with intervals that hold for all of them at
-once. So those that stand out can be chosen afterwards.
+All conditions are compared, with intervals that hold for all of them at once: their width comes from
+the largest difference of any condition when the scores are dealt to the rows at random. So the
+conditions that stand out can be chosen afterwards, also where scores are far from normal.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,6 +27,7 @@ _FEWEST, _SHARE = 30, 0.02
 """The fewest rows of a region, and the least share of all rows."""
 _MOST_CATEGORIES, _MOST_CONDITIONS = 12, 800
 _CONFIDENCE = 0.95
+_SHUFFLES = 400
 _OVERLAP = 0.5
 """Of two regions with more than this share of their rows in common, the clearer one is kept."""
 
@@ -81,7 +84,7 @@ def regions(
     >>> rng = np.random.default_rng(0)
     >>> frame = pd.DataFrame({"age": rng.uniform(20, 60, 600), "site": ["A", "B", "C"] * 200})
     >>> found = regions(frame, (frame["site"] == "C") + 0.1 * rng.normal(size=600))
-    >>> [region.rule for region in found][0], bool(found[0].difference - found[0].reach > 0.9)
+    >>> found[0].rule, bool(found[0].difference - found[0].reach > 0.9)
     ('site is C', True)
     """
     scores = np.asarray(scores, dtype=np.float64)
@@ -90,20 +93,19 @@ def regions(
     if len(known) < 2 * _FEWEST or not conditions:
         return []
     y = scores[known]
-    C = np.stack([condition.inside for condition in conditions], axis=1).astype(np.float64)
-    clear = _clear(C, y)
+    C = np.stack([condition.inside for condition in conditions], axis=1)
+    quantile, clearness = _quantile(C, y), np.abs(_standardised(C, y))
     found: list[Region] = []
     # The clearest first; the same rows are often selected by several rules.
-    for i, j in sorted(clear, key=lambda pair: -clear[pair].clearness):
-        inside = (C[:, i] * C[:, j]) > 0
+    for i in np.argsort(-clearness, kind="stable").tolist():
+        inside = C[:, i]
         there = [region.inside[known] for region in found]
         if any((inside & other).sum() > _OVERLAP * (inside | other).sum() for other in there):
             continue
-        chosen = {conditions[i], conditions[j]}
-        region = _region(_in_words(chosen), inside, known, scores, clear[i, j], error_of)
+        region = _region(conditions[i].words, inside, known, scores, quantile, error_of)
         if abs(region.difference) > region.reach:
             found.append(region)
-        if len(found) == most:
+        if len(found) == most or clearness[i] < quantile:
             break
     return sorted(found, key=lambda region: -region.difference)
 
@@ -111,17 +113,8 @@ def regions(
 class _Condition(NamedTuple):
     """A condition on one column, and which rows fulfil it."""
 
-    column: str
     words: str
-    low: float
-    high: float
-    """The ends of a range of numbers; NaN for a category."""
-    number: int
-    rows: bytes
-
-    @property
-    def inside(self) -> NDArray[np.bool_]:
-        return np.frombuffer(self.rows, dtype=np.bool_)
+    inside: NDArray[np.bool_]
 
 
 def _conditions(frame: pd.DataFrame) -> list[_Condition]:
@@ -132,10 +125,9 @@ def _conditions(frame: pd.DataFrame) -> list[_Condition]:
     fewest = max(_FEWEST, _SHARE * n)
     found: list[_Condition] = []
 
-    def add(column: str, words: str, inside: NDArray[np.bool_], low: float, high: float) -> None:
+    def add(words: str, inside: NDArray[np.bool_]) -> None:
         if fewest <= inside.sum() <= n - fewest and len(found) < _MOST_CONDITIONS:
-            rows = np.ascontiguousarray(inside).tobytes()
-            found.append(_Condition(column, words, low, high, len(found), rows))
+            found.append(_Condition(words, inside))
 
     for position in range(frame.shape[1]):
         column = frame.iloc[:, position]
@@ -143,16 +135,17 @@ def _conditions(frame: pd.DataFrame) -> list[_Condition]:
         numeric = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
         if numeric and column.nunique() > 2:
             numbers = column.to_numpy(dtype=np.float64, na_value=np.nan)
-            for end in _thresholds(numbers):
-                add(name, f"{name} up to {end:g}", numbers <= end, -math.inf, end)
-                add(name, f"{name} above {end:g}", numbers > end, end, math.inf)
-            add(name, f"{name} is missing", np.isnan(numbers), math.nan, math.nan)
+            ends = _thresholds(numbers)
+            for low, high in itertools.combinations([-math.inf, *ends, math.inf], 2):
+                if math.isfinite(low) or math.isfinite(high):
+                    add(f"{name} {_range(low, high)}", (numbers > low) & (numbers <= high))
+            add(f"{name} is missing", np.isnan(numbers))
         elif not pd.api.types.is_datetime64_any_dtype(column):
             text = column.map(lambda cell: "missing" if pd.isna(cell) else str(cell))
             for category in text.value_counts().index[:_MOST_CATEGORIES].tolist():
                 shown = " ".join(str(category).split())[:40]
                 inside = (text == category).to_numpy(dtype=np.bool_)
-                add(name, f"{name} is {shown}", inside, math.nan, math.nan)
+                add(f"{name} is {shown}", inside)
     return found
 
 
@@ -177,45 +170,36 @@ def _between(below: float, above: float) -> float:
     return below
 
 
-class _Compared(NamedTuple):
-    """A region against the rest: its error from the rows, the quantile, and how clear it is."""
-
-    stderr: float
-    quantile: float
-    clearness: float
+def _range(low: float, high: float) -> str:
+    if math.isinf(low):
+        return f"up to {high:g}"
+    return f"above {low:g}" if math.isinf(high) else f"above {low:g} up to {high:g}"
 
 
-def _clear(C: Floats, y: Floats) -> dict[tuple[int, int], _Compared]:
-    """The conditions (i, i) and pairs (i, j) whose mean differs from the rest beyond the error.
+def _standardised(C: NDArray[np.bool_], y: Floats) -> Floats:
+    """Mean inside minus mean outside, in standard errors: for each condition (and each y)."""
+    n, inside = len(y), C.sum(axis=0)
+    apart = y - y.mean(axis=0)
+    totals = C.astype(np.float64).T @ apart
+    spread = np.sqrt(n / (inside * (n - inside)))
+    sd = np.maximum(y.std(axis=0), 1e-300)
+    scale = spread if y.ndim == 1 else spread[:, np.newaxis]
+    # The rest has minus the total of the inside, so the difference is total * n / inside / (n - inside).
+    return np.asarray(totals * scale / sd)
 
-    Half of the 5 % is for single conditions and half for pairs, which are many more. A pair must
-    stand out more than each of its conditions.
-    """
-    from scipy import stats
 
-    n, k = len(y), C.shape[1]
-    y = y - y.mean()
-    N, S, Q = C.T @ C, C.T @ (C * y[:, np.newaxis]), C.T @ (C * (y**2)[:, np.newaxis])
-    with np.errstate(all="ignore"):
-        mean, rest = S / N, (y.sum() - S) / (n - N)
-        inner = (Q - N * mean**2) / (N - 1)
-        outer = ((y**2).sum() - Q - (n - N) * rest**2) / (n - N - 1)
-        stderr = np.sqrt(np.maximum(inner, 0) / N + np.maximum(outer, 0) / (n - N))
-        z = np.abs(mean - rest) / stderr
-        single = np.eye(k, dtype=bool)
-        looks = np.where(single, k, max(k * (k - 1) / 2, 1))
-        smaller = np.minimum(N, n - N)
-        quantile = stats.t.ppf(1 - (1 - _CONFIDENCE) / 4 / looks, np.maximum(smaller - 1, 1))
-        large = smaller >= max(_FEWEST, _SHARE * n)
-        alone = z.diagonal()
-        more = single | ((z > alone) & (z > alone[:, np.newaxis]))
-        chosen = np.triu(large & more & (z > quantile) & np.isfinite(z))
-    return {
-        (i, j): _Compared(
-            float(stderr[i, j]), float(quantile[i, j]), float(z[i, j] / quantile[i, j])
-        )
-        for i, j in zip(*(part.tolist() for part in np.nonzero(chosen)), strict=True)
-    }
+def _quantile(C: NDArray[np.bool_], y: Floats) -> float:
+    """The size that the largest of all differences has in 5 % of random orders of the scores."""
+    rng = np.random.default_rng(0)
+    largest = [
+        np.abs(_standardised(C, rng.permuted(np.tile(y, (part, 1)), axis=1).T)).max(axis=0)
+        for part in (_AT_ONCE,) * (_SHUFFLES // _AT_ONCE)
+    ]
+    return float(np.quantile(np.concatenate(largest), _CONFIDENCE, method="higher"))
+
+
+_AT_ONCE = 20
+"""Random orders in memory at a time."""
 
 
 def _region(
@@ -223,12 +207,14 @@ def _region(
     inside: NDArray[np.bool_],
     known: NDArray[np.intp],
     scores: Floats,
-    compared: _Compared,
+    quantile: float,
     error_of: Callable[[Floats], float] | None,
 ) -> Region:
     here, other = known[inside], known[~inside]
     weights = np.zeros(len(scores))
     weights[here], weights[other] = 1 / len(here), -1 / len(other)
+    own = sum(float(scores[rows].var()) / len(rows) for rows in (here, other))
+    shared = float(scores[known].var()) * (1 / len(here) + 1 / len(other))
     of_scores = 0.0 if error_of is None else error_of(weights)
     all_rows = np.zeros(len(scores), dtype=bool)
     all_rows[here] = True
@@ -239,16 +225,5 @@ def _region(
         mean=mean,
         rest=rest,
         difference=mean - rest,
-        reach=compared.quantile * math.hypot(compared.stderr, of_scores),
+        reach=quantile * math.sqrt(max(own, shared) + of_scores**2),
     )
-
-
-def _in_words(chosen: set[_Condition]) -> str:
-    """One or two conditions, with both ends of a range together."""
-    parts = sorted(chosen, key=lambda condition: condition.number)
-    if len(parts) == 2 and parts[0].column == parts[1].column:
-        low = max(part.low for part in parts)
-        high = min(part.high for part in parts)
-        if math.isfinite(low) and math.isfinite(high):
-            return f"{parts[0].column} above {low:g} up to {high:g}"
-    return " and ".join(part.words for part in parts)
