@@ -1,7 +1,7 @@
 """Parts of a table, by a condition on a column, whose rows differ from the others.
 
-All conditions are compared, with intervals that hold for all of them at once: their width comes from
-the largest difference of any condition when the scores are dealt to the rows at random. So the
+All conditions are compared, with intervals that hold for all of them at once: their width comes
+from the largest difference of any condition when the scores are dealt to the rows at random. So the
 conditions that stand out can be chosen afterwards, also where scores are far from normal.
 """
 
@@ -184,7 +184,7 @@ def _standardised(C: NDArray[np.bool_], y: Floats) -> Floats:
     spread = np.sqrt(n / (inside * (n - inside)))
     sd = np.maximum(y.std(axis=0), 1e-300)
     scale = spread if y.ndim == 1 else spread[:, np.newaxis]
-    # The rest has minus the total of the inside, so the difference is total * n / inside / (n - inside).
+    # The totals of inside and outside are equal but for their sign.
     return np.asarray(totals * scale / sd)
 
 
