@@ -230,7 +230,6 @@ def test_each_verdict_is_its_measurement(found):
         change, reach = fresh.change_by(edit)
         said = "better" if change > reach else "worse" if -change > reach else "no difference"
         assert said in sentence, (edit, change, reach)
-    assert fresh.change_by("without")[0] > 0
 
 
 def test_the_frame_repeats_the_runs_own_numbers(found):

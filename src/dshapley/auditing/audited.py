@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dshapley.api import Fitting, Request, Sampling, answer, potential_of
+from dshapley.api import Fitting, Request, Sampling, answer, potentials_of
 from dshapley.auditing.copies import Copies, copies, without_conflicts
 from dshapley.auditing.rarity import rare
 from dshapley.auditing.regions import Region, regions
@@ -274,11 +274,13 @@ def audited(
     """
     if request.groups is not None:
         raise InputError("an audit looks at single rows: leave out the groups (--group)")
+    if isinstance(request.metric, list):
+        raise InputError("an audit measures by one metric: give --metric once")
     valuation = answer(request)
     points = prepared.points
 
     def make(test: Points, database: Points) -> Any:
-        return potential_of(replace(request, database=database), test)
+        return potentials_of(replace(request, database=database), test)[0]
 
     classes = are_classes(points.y)
     facts = facts_of(

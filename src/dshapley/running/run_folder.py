@@ -29,6 +29,7 @@ from dshapley.documents import FormatError, read_document, valid
 from dshapley.errors import RunFolderError, warn
 from dshapley.files import is_temporary, sweep, write_atomically
 from dshapley.ownership import is_ours, our_code
+from dshapley.running.metric_folders import runs_in
 from dshapley.sampling.draws import Draws
 from dshapley.sampling.draws_file import (
     EVIDENCE,
@@ -75,7 +76,10 @@ class RunFolder:
             _check_same_run(self.folder, manifest, self._identity)
             _warn_of_versions(self.folder, manifest)
         elif self.folder.is_dir() and not all(map(is_temporary, self.folder.iterdir())):
-            raise RunFolderError(f"{self.folder} is not empty and holds no run: give a new folder")
+            raise RunFolderError(
+                f"{self.folder} is not empty and holds no run: give a new folder"
+                f"{_or_one_of(self.folder)}"
+            )
         ground = self.folder
         while not os.path.lexists(ground):
             ground = ground.parent
@@ -185,6 +189,7 @@ def load_run(folder: str | Path) -> Draws:
     if manifest is None:
         raise RunFolderError(
             f"{folder} holds no run, because it has no manifest.json: give a run folder"
+            f"{_or_one_of(folder)}"
         )
     key = _identity_digest(manifest["identity"])
     try:
@@ -201,6 +206,12 @@ def load_run(folder: str | Path) -> Draws:
     if len(draws) == 0:
         raise RunFolderError(f"{folder} holds no draws yet: run the same command again to resume")
     return draws
+
+
+def _or_one_of(folder: Path) -> str:
+    """A hint at the run folders in a folder that a run with several metrics has made."""
+    inside = ", ".join(str(run) for run in runs_in(folder)[:5])
+    return f", such as one of those in it ({inside})" if inside else ""
 
 
 def versions_of(folder: str | Path) -> dict[str, str]:
