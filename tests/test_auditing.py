@@ -58,17 +58,27 @@ def test_rows_of_a_dense_table_are_no_copies():
     assert (copies(ds.Points(wide, np.zeros(300, int))).group == -1).all()
 
 
+def test_equal_rows_of_a_table_of_few_values_are_no_copies():
+    X = np.random.default_rng(0).integers(0, 3, (400, 2)).astype(float)
+    found = copies(ds.Points(X, np.arange(400) % 2))
+    assert found.few_values
+    assert not found.conflict.any()
+    assert (found.group == -1).all()
+
+
 def test_numbers_contradict_each_other_beyond_half_a_standard_deviation():
-    X = np.array([[0.0], [0.0], [5.0], [5.0], [9.0]])
-    found = copies(ds.Points(X, np.array([0.0, 10.0, 3.0, 3.5, 20.0])))
-    assert found.conflict.tolist() == [True, True, False, False, False]
+    X = np.array([[0.0], [0.0], [5.0], [5.0], [9.0], [11.0], [14.0], [19.0]])
+    y = np.array([0.0, 10.0, 3.0, 3.5, 20.0, 1.0, 2.0, 3.0])
+    found = copies(ds.Points(X, y))
+    assert np.flatnonzero(found.conflict).tolist() == [0, 1]
+    assert np.flatnonzero(found.group == 1).tolist() == [2, 3]
 
 
 def test_without_conflicts_the_majority_stays():
-    X = np.array([[0.0], [0.0], [0.0], [5.0], [5.0], [9.0]])
-    rows = ds.Points(X, ["a", "a", "b", "a", "b", "b"])
+    X = np.array([0.0, 0.0, 0.0, 5.0, 5.0, 9.0, 20.0, 31.0, 43.0, 57.0])[:, np.newaxis]
+    rows = ds.Points(X, ["a", "a", "b", "a", "b", "b", "a", "b", "a", "b"])
     kept, n = without_conflicts(rows)
-    assert kept.ids.tolist() == [0, 1, 5]
+    assert kept.ids.tolist() == [0, 1, 5, 6, 7, 8, 9]
     assert n == 3
 
 

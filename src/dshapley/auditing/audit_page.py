@@ -149,6 +149,11 @@ def _of_labels(audit: Audit) -> Iterator[Finding]:
 
 def _of_copies(audit: Audit) -> Iterator[Finding]:
     copies = audit.copies
+    if copies.few_values:
+        yield Finding(
+            text="Most rows are equal to others in all columns, because these have few different "
+            "values: copies are not judged."
+        )
     n = int((copies.group >= 0).sum())
     if not n:
         return
