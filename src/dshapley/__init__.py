@@ -49,6 +49,7 @@ _NAMES = {
     "Sampling": "api",
     "Stop": "running.stopping",
     "Valuation": "inference.valuation",
+    "compare": "inference.comparison",
     "estimate": "inference.sampled",
     "knn_values": "baselines.exact_neighbours",
     "learner": "learners",

@@ -8,6 +8,7 @@ from .data import datasets
 from .data.points import Bundles, Points
 from .errors import DrawError, DShapleyError, FitError, InputError, RunFolderError
 from .inference import profile
+from .inference.comparison import compare
 from .inference.sampled import estimate
 from .inference.valuation import Valuation
 from .learners import learner
@@ -43,6 +44,7 @@ __all__ = [
     "Stop",
     "Valuation",
     "bounds",
+    "compare",
     "curves",
     "data_shapley",
     "datasets",

@@ -23,7 +23,7 @@ from dshapley.inference.joint_errors import (
     JointErrors,
     errors_of_draws,
     same_draws,
-    same_folds,
+    same_table_in_turn,
     with_test_rows,
 )
 from dshapley.inference.valuation import Valuation
@@ -69,11 +69,15 @@ class PairOfRuns:
     difference, stderr
         For each point, its standardised value in the first run minus that in the second, and the
         standard error. NaN where a run shows nothing but noise.
+    spreads
+        The standard deviation of the true values of both runs, the unit of standardised values.
     differs
         The points whose difference is beyond the error (Benjamini and Hochberg 1995, over all
         points of the pair): about `FALSE` of them do not differ in truth.
-    same_draws, same_folds
-        Whether the runs drew the same sets, and tested on the same rows in turn.
+    same_draws
+        Whether the runs drew the same sets.
+    same_table_in_turn
+        Whether both runs test on each part of the same table in turn.
     """
 
     first: int
@@ -83,9 +87,10 @@ class PairOfRuns:
     bottom: Overlap
     difference: Floats
     stderr: Floats
+    spreads: tuple[float, float]
     differs: NDArray[np.bool_]
     same_draws: bool
-    same_folds: bool
+    same_table_in_turn: bool
 
     @property
     def most_different(self) -> NDArray[np.intp]:
@@ -106,6 +111,8 @@ class Comparison(NotebookDisplay):
         The names of the points that all runs have.
     values, stderr
         One row for each run, one column for each point.
+    metrics
+        The metric of each run.
     labels
         The class or number of each point, where a run knows it; None otherwise.
     matched
@@ -120,6 +127,7 @@ class Comparison(NotebookDisplay):
     ids: Array
     values: Floats
     stderr: Floats
+    metrics: tuple[str, ...]
     labels: Array | None
     matched: str
     differences: tuple[Difference, ...]
@@ -216,6 +224,7 @@ def compare(*valuations: Valuation, names: Sequence[str] | None = None) -> Compa
         ids=runs[0].ids[places[0]],
         values=np.stack([x.values[p] for x, p in zip(runs, places, strict=True)]),
         stderr=np.stack([x.stderr[p] for x, p in zip(runs, places, strict=True)]),
+        metrics=tuple(x.about.identity.metric or "U" for x in runs),
         labels=_labels(runs, places),
         matched=matched,
         differences=what_differs(runs),
@@ -304,9 +313,10 @@ def _pair(
         bottom=Overlap(*_in_both(-values[0], -values[1]), agreeing[1]),
         difference=difference,
         stderr=stderr,
+        spreads=spreads,
         differs=differs,
         same_draws=same_draws(a, b, where),
-        same_folds=same_folds(a, b, where) and a.draws is not None and a.draws.folds is not None,
+        same_table_in_turn=same_table_in_turn(a, b),
     )
 
 

@@ -19,7 +19,13 @@ from dshapley.inference.estimation import Part, deviations
 from dshapley.inference.sampled import SampledValuation
 from dshapley.inference.valuation import Valuation
 
-__all__ = ["JointErrors", "errors_of_draws", "same_draws", "same_folds", "with_test_rows"]
+__all__ = [
+    "JointErrors",
+    "errors_of_draws",
+    "same_draws",
+    "same_table_in_turn",
+    "with_test_rows",
+]
 
 Index: TypeAlias = NDArray[np.intp]
 Pair: TypeAlias = tuple[Floats, Floats]
@@ -147,7 +153,7 @@ def _standardise(scaled: Floats, spread: float) -> Callable[[Floats], Floats]:
     return of
 
 
-def same_folds(a: Valuation, b: Valuation, places: tuple[Index, Index]) -> bool:
+def _same_folds(a: Valuation, b: Valuation, places: tuple[Index, Index]) -> bool:
     """Whether both runs test on the same folds of one table, or neither is cross-fitted."""
     if a.draws is None or b.draws is None:
         return False
@@ -158,6 +164,13 @@ def same_folds(a: Valuation, b: Valuation, places: tuple[Index, Index]) -> bool:
     return _same_database(a, b) and first.n == second.n and same
 
 
+def same_table_in_turn(a: Valuation, b: Valuation) -> bool:
+    """Whether both runs are cross-fitted on the same table, in the same folds or others."""
+    if a.draws is None or b.draws is None or not _same_database(a, b):
+        return False
+    return a.draws.folds is not None and b.draws.folds is not None
+
+
 def same_draws(a: Valuation, b: Valuation, places: tuple[Index, Index]) -> bool:
     """Whether draw t of both runs has the same set S, or the larger of two nested sets.
 
@@ -165,7 +178,7 @@ def same_draws(a: Valuation, b: Valuation, places: tuple[Index, Index]) -> bool:
     rows are taken.
     """
     mine, theirs = a.about.identity, b.about.identity
-    return _same_database(a, b) and mine.seed == theirs.seed and same_folds(a, b, places)
+    return _same_database(a, b) and mine.seed == theirs.seed and _same_folds(a, b, places)
 
 
 def _same_database(a: Valuation, b: Valuation) -> bool:
@@ -202,7 +215,7 @@ def errors_of_draws(a: Valuation, b: Valuation, places: tuple[Index, Index]) -> 
         found = found.joined(shared=shared, own=own_draws)
     else:
         found = found.joined(own=(_of_draws(a, places[0]), _of_draws(b, places[1])))
-    if same_folds(a, b, places):
+    if _same_folds(a, b, places):
         return found
     share = np.sqrt(1 - _in_common(a, b))
     return found.joined(own=_of_folds(a, b, places, share))
@@ -220,7 +233,7 @@ def with_test_rows(
     """
     if not isinstance(a, SampledValuation) or not isinstance(b, SampledValuation):
         return errors
-    if same_folds(a, b, places):
+    if _same_folds(a, b, places):
         return errors.joined(shared=_of_folds(a, b, places, 1.0))
     if _same_question(a, b):
         return errors

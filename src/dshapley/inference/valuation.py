@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+    from dshapley.inference.database_error import DatabaseError
     from dshapley.inference.interpolation import Interpolation, Prediction
+    from dshapley.sampling.design import Design
 
 __all__ = ["Valuation"]
 
@@ -395,6 +397,10 @@ class Valuation(NotebookDisplay):
         if self.draws is None:
             self._refuse()
         return label_evidence(self.draws, self.points)
+
+    def database_error(self, design: Design | None = None) -> DatabaseError:
+        """How much the values would differ with another database of the same size."""
+        self._refuse()
 
     def shrunk(self) -> Valuation:
         """Each value moved towards its prediction from the other points (empirical Bayes).

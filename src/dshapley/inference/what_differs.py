@@ -40,9 +40,21 @@ def what_differs(valuations: Sequence[Valuation]) -> tuple[Difference, ...]:
 
 
 def _line(
-    what: str, read: Callable[[Valuation], str], valuations: Sequence[Valuation]
+    what: str, read: Callable[[Valuation], str | Told], valuations: Sequence[Valuation]
 ) -> Difference:
-    return Difference(what, tuple(read(valuation) for valuation in valuations))
+    told = [read(valuation) for valuation in valuations]
+    texts = [part if isinstance(part, str) else part.text for part in told]
+    keys = [part if isinstance(part, str) else part.digest for part in told]
+    if len(set(keys)) > len(set(texts)):  # words alone would not tell them apart
+        texts = [f"{text} ({key[:6]})" for text, key in zip(texts, keys, strict=True)]
+    return Difference(what, tuple(texts))
+
+
+class Told(NamedTuple):
+    """Rows in words, and their digest, which is shown where the words are the same."""
+
+    text: str
+    digest: str
 
 
 def _model(valuation: Valuation) -> str:
@@ -50,39 +62,38 @@ def _model(valuation: Valuation) -> str:
     return name.rpartition(".")[2] if isinstance(name, str) else _NOT_SET
 
 
-def _database(valuation: Valuation) -> str:
+def _database(valuation: Valuation) -> str | Told:
     digest = valuation.about.identity.database
     if digest is None:
         return _NOT_SET
     source = valuation.about.context.source
-    name = "" if source is None else f"{Path(source.table).name}, "
-    return name + _with_rows(digest)
+    rows = _n_rows(digest)
+    return Told(rows if source is None else f"{rows} of {Path(source.table).name}", digest)
 
 
-def _with_rows(digest: str) -> str:
-    """The number of rows and the first letters of a digest such as "a9df41c2... (500 rows)"."""
-    head, _, rows = digest.partition(" (")
-    return f"{rows.removesuffix(')')}, digest {head[:6]}" if rows else f"digest {head[:6]}"
+def _n_rows(digest: str) -> str:
+    """The number of rows, which ends a digest such as "a9df41c2 (500 rows)"."""
+    return digest.partition("(")[2].removesuffix(")") or "rows"
 
 
-def _test(valuation: Valuation) -> str:
-    """The test rows: where they are from, and the start of their digest."""
+def _test(valuation: Valuation) -> str | Told:
+    """The test rows: where they are from."""
     found: Any = valuation.about.identity.potential.get("test")
     if not isinstance(found, str):
         return _NOT_SET
     source, seed = valuation.about.context.source, valuation.about.identity.seed
-    folds, of_folds, rest = found.partition(" folds ")
-    rows = _with_rows(rest if of_folds else found)
+    folds, of_folds, _ = found.partition(" folds ")
     if of_folds:
-        return f"each of {folds} parts of the table in turn ({rows})"
+        return Told(f"each of {folds} parts of the table in turn, dealt by seed {seed}", found)
+    rows = _n_rows(found)
     if source is not None and source.test_table is not None:
-        return f"{Path(source.test_table).name} ({rows})"
+        return Told(f"{rows} of {Path(source.test_table).name}", found)
     if source is not None and source.test_size is not None:
-        return f"{source.test_size:.0%} of the table, set aside by seed {seed} ({rows})"
-    return rows
+        return Told(f"{rows} of the table, set aside by seed {seed}", found)
+    return Told(rows, found)
 
 
-_LINES: dict[str, Callable[[Valuation], str]] = {
+_LINES: dict[str, Callable[[Valuation], str | Told]] = {
     "method": lambda v: v.about.identity.method,
     "model": _model,
     "metric": lambda v: v.about.identity.metric or "U",

@@ -110,6 +110,12 @@ class Design:
         rows = self._positions(k - 1, fold, rng)
         return Draw(t=t, k=k, S=self.database.take(rows), rows=rows, seed=seed, fold=fold)
 
+    def rows(self, t: int, k: int) -> NDArray[np.intp]:
+        """The positions of the rows of S in draw t, which has the size k: see `Draw.rows`."""
+        rng = self._rng(t)
+        rng.random(), rng.integers(2**31)  # what `draw` takes before
+        return self._positions(k - 1, self.fold(t), rng)
+
     def fold(self, t: int) -> int:
         """The fold that draw t tests on; `NO_FOLD` without cross-fitting."""
         return NO_FOLD if self.folds is None else t % len(self._outside)
