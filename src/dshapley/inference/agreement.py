@@ -73,8 +73,8 @@ def agreement(
 
         r(A1, B2) / sqrt(r(A1, A2) r(B1, B2))
 
-    The interval is that of the errors of the draws and of the test rows, simulated from their
-    influences. It is about these points: no other points are spoken for.
+    The interval is that of the errors of the runs, simulated from their influences, on the scale of
+    Fisher's z. It is about these points: no other points are spoken for.
     """
     rng = np.random.default_rng(seed)
     observed = spearman(*values)
@@ -85,21 +85,33 @@ def agreement(
     if not min(full) > 0 or not math.sqrt(full[0] * full[1]) >= HIDDEN:
         ceiling = math.sqrt(max(full[0], 0.0) * max(full[1], 0.0))
         return Agreement(observed, ceiling, hidden, "the errors hide the order of the values")
-    ceiling = math.sqrt(full[0] * full[1])
+    alone = math.sqrt(full[0] * full[1])
     found = across / math.sqrt(first * second)
-    error = _error_of_corrected(values, errors, moved, rng)
-    reach = student_quantile((1 + confidence) / 2, freedom) * error
+    ceiling = alone
     if len(errors.shared[0]):
         # Errors that both runs share raise the observed correlation, of runs that agree too.
-        ceiling = min(ceiling + observed - found * ceiling, 1.0)
-    if not reach < _WIDEST:
+        ceiling = min(alone + observed - found * alone, 1.0)
+    error = _error_of_z(values, errors, moved, alone, rng)
+    z, most = _z(found * alone), math.tanh(_MOST_Z)
+    x = min(abs(found * alone), most)
+    rough = [(1 - r) / r * math.sqrt(2 / freedom) / 2 for r in full]
+    error = math.hypot(error, x / (1 - x**2) * math.hypot(*rough))
+    reach = student_quantile((1 + confidence) / 2, freedom) * error
+    low, high = (min(max(math.tanh(z + s * reach) / alone, -1.0), 1.0) for s in (-1, 1))
+    if not high - low < _WIDEST:
         return Agreement(observed, ceiling, hidden, "the errors leave it open")
-    low, high = (min(max(end, -1.0), 1.0) for end in (found - reach, found + reach))
     return Agreement(observed, ceiling, (min(max(found, -1.0), 1.0), low, high), "")
 
 
-_WIDEST = 0.5
-"""An interval that reaches farther to each side says nothing."""
+_WIDEST = 1.0
+"""A wider interval says nothing."""
+_MOST_Z = 3.0
+"""Fisher's z of a correlation that noise has carried to 1 or beyond counts as this."""
+
+
+def _z(r: float) -> float:
+    """Fisher's z of a rank correlation."""
+    return math.atanh(min(max(r, -math.tanh(_MOST_Z)), math.tanh(_MOST_Z)))
 
 
 def _halves(
@@ -109,35 +121,40 @@ def _halves(
 
     One half's estimate is as far above that of all draws as the other half's is below it.
     """
-    found = []
-    for d, e in zip(*moved, strict=True):
-        up, down = (standard_ranks(values[0] + s * d) for s in (1, -1))
-        other_up, other_down = (standard_ranks(values[1] + s * e) for s in (1, -1))
-        across = (float(up @ other_down) + float(down @ other_up)) / 2
-        found.append((across, float(up @ down), float(other_up @ other_down)))
-    across, first, second = np.mean(found, axis=0).tolist()
-    return across, first, second
+    ends = [
+        [standard_ranks(value + sign * part) for sign in (1, -1)]
+        for value, part in zip(values, moved, strict=True)
+    ]
+    (up, down), (other_up, other_down) = ends
+    across = (up * other_down + down * other_up).sum(axis=1) / 2
+    return (
+        float(across.mean()),
+        float((up * down).sum(axis=1).mean()),
+        float((other_up * other_down).sum(axis=1).mean()),
+    )
 
 
-def _error_of_corrected(
+def _error_of_z(
     values: tuple[Floats, Floats],
     errors: JointErrors,
     moved: tuple[Floats, Floats],
+    ceiling: float,
     rng: np.random.Generator,
 ) -> float:
-    """The standard error of the correlation without noise.
+    """The standard error of Fisher's z of the correlation without noise, times the ceiling.
 
-    Each simulated error is added and subtracted. Half the difference leaves out what more noise
-    alone does, which is the same for both.
+    Half of each simulated error is added and subtracted. Their difference leaves out what more
+    noise alone does, which is the same for both.
     """
     some = moved[0][:_HALVES_EACH], moved[1][:_HALVES_EACH]
     changes = []
     for d, e in zip(*errors.simulated(_ERRORS, rng), strict=True):
         ends = []
-        for sign in (1, -1):
+        for sign in (0.5, -0.5):
             across, first, second = _halves((values[0] + sign * d, values[1] + sign * e), some)
-            ends.append(across / math.sqrt(max(first, _LEAST) * max(second, _LEAST)))
-        changes.append((ends[0] - ends[1]) / 2)
+            found = across / math.sqrt(max(first, _LEAST) * max(second, _LEAST))
+            ends.append(_z(found * ceiling))
+        changes.append(ends[0] - ends[1])
     return float(np.sqrt(np.mean(np.square(changes))))
 
 

@@ -2,7 +2,8 @@
 
 Values of different models, metrics or m have different units, so runs are compared by the order of
 their values, and by standardised values: how many spreads a value lies from the mean of its run.
-The spread is that of the true values, without the noise.
+The spread is that of the true values, without the noise. Mean and spread are those of the rows on
+which the runs agree.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ __all__ = ["FALSE", "Comparison", "Overlap", "PairOfRuns", "compare"]
 
 FALSE = 0.05
 """About this share of the rows that a comparison points out do not differ in truth."""
+_ROUNDING = 1e-5
+"""Standardised differences smaller than this can be due to the rounding of marginals."""
 _FEWEST = 4
 """A rank correlation needs at least so many points."""
 _SIMULATED = 200
@@ -298,11 +301,11 @@ def _pair(
     nothing = np.full(len(values[0]), np.nan)
     difference, stderr, differs = nothing, nothing, np.zeros(len(nothing), dtype=bool)
     agreeing = [math.nan, math.nan]
-    spreads = errors.spreads(values)
+    among = np.ones(len(nothing), dtype=bool)
+    spreads = errors.spreads(values, among)
     if min(spreads) > 0:
-        (first, second), scaled = whole.standardised(values, spreads)
-        difference, stderr = first - second, scaled.of_difference
-        differs = _beyond(difference, stderr, _pooled(whole, (a.freedom, b.freedom)))
+        quantities = values, errors, whole, _pooled(whole, (a.freedom, b.freedom))
+        spreads, difference, stderr, differs = _differences(*quantities)
         agreeing = _agreeing(values, errors).tolist()
     freedom = _pooled(errors, (a.of_draws.freedom, b.of_draws.freedom))
     return PairOfRuns(
@@ -318,6 +321,37 @@ def _pair(
         same_draws=same_draws(a, b, where),
         same_table_in_turn=same_table_in_turn(a, b),
     )
+
+
+def _differences(
+    values: tuple[Floats, Floats], errors: JointErrors, whole: JointErrors, freedom: float
+) -> tuple[tuple[float, float], Floats, Floats, NDArray[np.bool_]]:
+    """The unit of both runs, the differences in it, their errors, and which are beyond these.
+
+    Rows that differ would change the mean and the spread of their run, and rows that agree would
+    seem to differ. So the rows that differ most are left out of mean and spread, a few at a time,
+    as long as others differ; at least half of the rows stay.
+    """
+    n = len(values[0])
+    among = np.ones(n, dtype=bool)
+    few = max(1, round(_LEFT_OUT * n))
+    while True:
+        spreads = errors.spreads(values, among)
+        if not min(spreads) > 0:
+            among[:] = True
+            spreads = errors.spreads(values, among)
+        (first, second), scaled = whole.standardised(values, spreads, among)
+        difference, stderr = first - second, scaled.of_difference
+        differs = _beyond(difference, stderr, freedom)
+        more = np.flatnonzero(differs & among)
+        if not len(more) or among.sum() - few < n / 2:
+            return spreads, difference, stderr, differs
+        size = np.abs(difference[more]) / np.maximum(stderr[more], 1e-300)
+        among[more[np.argsort(-size, kind="stable")[:few]]] = False
+
+
+_LEFT_OUT = 0.05
+"""The share of the rows that is left out at a time."""
 
 
 def _pooled(errors: JointErrors, freedom: tuple[float, float]) -> float:
@@ -338,7 +372,8 @@ def _beyond(difference: Floats, stderr: Floats, freedom: float) -> NDArray[np.bo
     from scipy.special import stdtr
 
     z = np.abs(difference) / np.where(stderr > 0, stderr, np.inf)
-    exact = (stderr == 0) & (difference != 0)
+    z[np.abs(difference) < _ROUNDING] = 0.0
+    exact = (stderr == 0) & (np.abs(difference) >= _ROUNDING)
     p = np.where(exact, 0.0, 2 * stdtr(freedom, -z))
     order = np.argsort(p, kind="stable")
     below = np.flatnonzero(p[order] <= FALSE * np.arange(1, len(p) + 1) / len(p))
@@ -351,8 +386,8 @@ def _beyond(difference: Floats, stderr: Floats, freedom: float) -> NDArray[np.bo
 def _in_both(a: Floats, b: Floats) -> tuple[float, float]:
     """The share of a's highest tenth that is in b's, and the share to expect by chance."""
     n = max(1, round(len(a) / 10))
-    tops = (np.argsort(-x, kind="stable")[:n] for x in (a, b))
-    return len(np.intersect1d(*tops)) / n, n / len(a)
+    tops = [np.argsort(-x, kind="stable")[:n] for x in (a, b)]
+    return len(np.intersect1d(tops[0], tops[1])) / n, n / len(a)
 
 
 def _agreeing(values: tuple[Floats, Floats], errors: JointErrors) -> Floats:

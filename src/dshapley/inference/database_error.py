@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,9 @@ from dshapley.inference.estimation import Part, Terms, terms
 from dshapley.notebooks import NotebookDisplay
 from dshapley.sampling.design import Design
 from dshapley.sampling.draws import Draws
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 __all__ = ["DatabaseError", "database_error", "design_of"]
 
@@ -75,14 +79,12 @@ class DatabaseError(NotebookDisplay):
         return len(self.stderr)
 
     def __repr__(self) -> str:
-        """A sentence, with the error of the draws beside it."""
-        start = f"with another database of {self.rows:,} rows from the same source values would"
-        beside = f"the standard error of the draws is {self.of_draws:.2g}"
-        if self.known:
-            return f"{start} differ by {self.typical:.2g} (root mean square); {beside}"
-        needed = self.draws_needed
-        more = "" if needed is None else f"; about {needed:,} draws in all would tell"
-        return f"{start} differ by at most {self.most:.2g} (95% confidence); {beside}{more}"
+        """The error between databases, or its limit, beside that of the draws."""
+        found = f"{self.typical:.2g}" if self.known else f"at most {self.most:.2g}"
+        return (
+            f"DatabaseError of {len(self):,} values, databases of {self.rows:,} rows: {found}; "
+            f"of the draws: {self.of_draws:.2g}"
+        )
 
 
 def design_of(draws: Draws) -> Design:
@@ -93,13 +95,16 @@ def design_of(draws: Draws) -> Design:
     """
     identity, rows = draws.about.identity, draws.about.context.database_rows
     if rows is None or identity.balanced is None:
-        raise InputError("these draws do not say how they were made: give the design (design=)")
+        raise InputError(
+            "these draws do not say how they were made: give their design, "
+            "valuation.database_error(design)"
+        )
     folds = None
     if draws.folds is not None:
         if identity.database is None or identity.database != identity.points:
             raise InputError(
                 "the folds of the database are not known, because its rows are not those that "
-                "were valued: give the design (design=)"
+                "were valued: give the design of the draws, valuation.database_error(design)"
             )
         folds = draws.folds.of
     return Design(
@@ -203,6 +208,12 @@ def _kernel(draws: Draws, design: Design) -> Floats:
     """K_tt' of all pairs of draws: how far two sets have more rows in common than by chance."""
     from scipy.sparse import csr_array
 
+    asked = [design.size(t) for t in draws.t.tolist()]
+    if asked != draws.k.tolist() or design.m != draws.m:
+        raise InputError(
+            "this is not the design of these draws: their set sizes differ; give the design that "
+            "they were made by"
+        )
     sets = [design.rows(t, k) for t, k in zip(draws.t.tolist(), draws.k.tolist(), strict=True)]
     sizes = np.array([len(rows) for rows in sets])
     n = len(design.database)
@@ -218,7 +229,7 @@ def _kernel(draws: Draws, design: Design) -> Floats:
     return np.asarray(kernel)
 
 
-def _expected(counts: Array, sizes: Array, design: Design, draws: Draws) -> Floats:
+def _expected(counts: csr_array, sizes: Array, design: Design, draws: Draws) -> Floats:
     """What centring takes from the products of the counts, for sets from outside a fold each."""
     assert design.folds is not None
     n_folds = int(design.folds.max()) + 1

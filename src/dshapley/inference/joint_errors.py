@@ -110,20 +110,34 @@ class JointErrors:
             shared=(nothing, nothing), own=(nothing, nothing), independent=(zero, zero)
         )
 
-    def spreads(self, values: Pair) -> tuple[float, float]:
-        """The standard deviation of both runs' true values: of the values without the noise."""
-        return self._spread(values[0], 0), self._spread(values[1], 1)
+    def spreads(self, values: Pair, among: NDArray[np.bool_]) -> tuple[float, float]:
+        """The standard deviation of both runs' true values among some points.
 
-    def standardised(self, values: Pair, spreads: tuple[float, float]) -> tuple[Pair, JointErrors]:
+        It is that of the values without the noise.
+        """
+        found = []
+        for i in (0, 1):
+            noise = float((self.independent[i][among] ** 2).mean())
+            for table in (self.shared[i][:, among], self.own[i][:, among]):
+                centred = table - table.mean(axis=1, keepdims=True)
+                noise += float((centred**2).sum(axis=0).mean())
+            found.append(float(np.sqrt(max(float(values[i][among].var()) - noise, 0.0))))
+        return found[0], found[1]
+
+    def standardised(
+        self, values: Pair, spreads: tuple[float, float], among: NDArray[np.bool_]
+    ) -> tuple[Pair, JointErrors]:
         """Both runs' values in spreads of the true values from the mean, with their errors.
 
-        Mean and spread have errors too, and these are in the influences (delta method): what shifts
-        or scales all values of a run together is no error of a standardised value.
+        Mean and spread are those of some points. They have errors too, and these are in the
+        influences (delta method): what shifts or scales all values of a run together is no error of
+        a standardised value.
         """
         scaled = [
-            (value - value.mean()) / spread for value, spread in zip(values, spreads, strict=True)
+            (value - value[among].mean()) / spread
+            for value, spread in zip(values, spreads, strict=True)
         ]
-        first, second = (_standardise(scaled[i], spreads[i]) for i in (0, 1))
+        first, second = (_standardise(scaled[i], spreads[i], among) for i in (0, 1))
         errors = JointErrors(
             shared=(first(self.shared[0]), second(self.shared[1])),
             own=(first(self.own[0]), second(self.own[1])),
@@ -131,23 +145,19 @@ class JointErrors:
         )
         return (scaled[0], scaled[1]), errors
 
-    def _spread(self, values: Floats, i: int) -> float:
-        noise = float((self.independent[i] ** 2).mean())
-        for table in (self.shared[i], self.own[i]):
-            noise += float(((table - table.mean(axis=1, keepdims=True)) ** 2).sum(axis=0).mean())
-        return float(np.sqrt(max(float(values.var()) - noise, 0.0)))
-
 
 def _stacked(a: Pair, b: Pair) -> Pair:
     return np.concatenate([a[0], b[0]]), np.concatenate([a[1], b[1]])
 
 
-def _standardise(scaled: Floats, spread: float) -> Callable[[Floats], Floats]:
+def _standardise(
+    scaled: Floats, spread: float, among: NDArray[np.bool_]
+) -> Callable[[Floats], Floats]:
     """The map from influences on values to those on standardised values."""
 
     def of(table: Floats) -> Floats:
-        centred = (table - table.mean(axis=1, keepdims=True)) / spread
-        stretch = centred @ scaled / len(scaled)
+        centred = (table - table[:, among].mean(axis=1, keepdims=True)) / spread
+        stretch = centred[:, among] @ scaled[among] / int(among.sum())
         return np.asarray(centred - np.outer(stretch, scaled))
 
     return of
@@ -277,7 +287,7 @@ def _paired(
 ) -> tuple[Pair, Pair]:
     """The influences of the draws that both runs made, and of those that one has alone."""
     keys = [_keys(x.terms.whole) for x in (a, b)]
-    common = np.intersect1d(*keys)
+    common = np.intersect1d(keys[0], keys[1])
     n = len(places[0])
     shared = np.zeros((len(common), n)), np.zeros((len(common), n))
     own = np.zeros((len(keys[0]), n)), np.zeros((len(keys[1]), n))
@@ -341,7 +351,7 @@ def _alike(parts: tuple[Part, Part], of: list[NDArray[np.int64]]) -> _Groups:
     groups of the runs themselves will not do: runs that differ in m or in their number of draws
     form different ones. Draws in no group of two or more count as each run's own.
     """
-    keys, first, second = np.intersect1d(*of, return_indices=True)
+    keys, first, second = np.intersect1d(of[0], of[1], return_indices=True)
     if any(part.draws.balanced for part in parts):
         cells = np.column_stack([parts[0].cells[first], parts[1].cells[second]])
         cell = np.unique(cells, axis=0, return_inverse=True)[1].reshape(-1)

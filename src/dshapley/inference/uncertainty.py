@@ -268,15 +268,17 @@ def spread_of(values: Floats) -> float:
 def standard_ranks(values: Floats) -> Floats:
     """Ranks less their mean, with square sum 1: the product of two of them is Spearman's r.
 
+    The last axis is over the points.
+
     >>> standard_ranks(np.array([3.0, 1.0, 2.0])).round(2)
     array([ 0.71, -0.71,  0.  ])
     """
     from scipy.stats import rankdata
 
-    ranks = rankdata(values)
-    ranks -= ranks.mean()
-    length = float(np.sqrt(ranks @ ranks))
-    return np.asarray(ranks / length) if length > 0 else ranks
+    ranks = rankdata(values, axis=-1)
+    ranks -= ranks.mean(axis=-1, keepdims=True)
+    length = np.sqrt((ranks**2).sum(axis=-1, keepdims=True))
+    return np.asarray(ranks / np.where(length > 0, length, 1.0))
 
 
 def spearman(a: Floats, b: Floats) -> float:

@@ -82,9 +82,9 @@ def _test(valuation: Valuation) -> str | Told:
     if not isinstance(found, str):
         return _NOT_SET
     source, seed = valuation.about.context.source, valuation.about.identity.seed
-    folds, of_folds, _ = found.partition(" folds ")
+    folds, of_folds, rest = found.partition(" folds ")
     if of_folds:
-        return Told(f"each of {folds} parts of the table in turn, dealt by seed {seed}", found)
+        return Told(f"each of {folds} parts of the table in turn, dealt by seed {seed}", rest)
     rows = _n_rows(found)
     if source is not None and source.test_table is not None:
         return Told(f"{rows} of {Path(source.test_table).name}", found)

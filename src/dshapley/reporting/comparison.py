@@ -94,7 +94,7 @@ def summary_lines(comparison: Comparison) -> list[str]:
     return [
         comparison.matched,
         "Differences are of standardised values: how many spreads a value lies from the mean of "
-        "its run. The spread is that of the values without their noise.",
+        "its run. The spread is that of the values without their noise, of the rows that agree.",
     ]
 
 
