@@ -92,9 +92,7 @@ def test_rows_may_be_in_another_order():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("T", "more", "options"), [(60, 120, {}), (80, 160, BALANCED), (300, 340, AUTO)]
-)
+@pytest.mark.parametrize(("T", "more", "options"), [(60, 120, {}), (80, 160, BALANCED)])
 def test_errors_are_covered_that_two_runs_share_in_part(T, more, options):
     """One run has more draws than the other: the stated covariance is the one over 60 runs."""
     games, products, stated, z = two_games(), [], [], []
@@ -108,8 +106,7 @@ def test_errors_are_covered_that_two_runs_share_in_part(T, more, options):
         z.append((apart[0] - apart[1]) / errors.of_difference)
     error = np.std(products) / np.sqrt(60)
     assert np.mean(stated) == pytest.approx(np.mean(products), abs=3 * error)
-    # Control variates remove nearly all that the runs share.
-    assert options == AUTO or np.mean(stated) > 3 * np.std(stated) / np.sqrt(60)
+    assert np.mean(stated) > 3 * np.std(stated) / np.sqrt(60)
     assert np.sqrt(np.mean(np.square(z))) == pytest.approx(1.0, abs=0.12)
 
 
@@ -225,15 +222,15 @@ def standardised(a, b):
 @pytest.mark.slow
 @pytest.mark.parametrize(("T", "options"), [(150, BALANCED), (330, AUTO)])
 def test_two_seeds_of_a_run_differ_in_no_row(T, options):
-    """In 5 % of 60 pairs at most is any row pointed out; and the stated errors are those seen."""
+    """In 5 % of 40 pairs at most is any row pointed out; and the stated errors are those seen."""
     game, wrong, z = two_games()[1], [], []
-    for seed in range(60):
+    for seed in range(40):
         a, b = two_runs((game, game), seed, T, shared=False, **options)
         apart, error, differs = standardised(a, b)
         wrong.append(differs.any())
         z.append(apart / error)
-    assert np.mean(wrong) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 60)
-    assert np.sqrt(np.mean(np.square(z))) == pytest.approx(1.0, abs=0.1)
+    assert np.mean(wrong) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 40)
+    assert np.sqrt(np.mean(np.square(z))) == pytest.approx(1.0, abs=0.12)
 
 
 def test_an_error_of_scale_is_no_difference():

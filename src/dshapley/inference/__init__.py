@@ -5,6 +5,8 @@
   of values that are partly predicted. `saved` writes and reads them.
 - `uncertainty`: quantiles, degrees of freedom, ranks.
 - `jackknife`: the error that comes from the test rows.
+- `database_error`: the error that comes from the finite database.
+- `comparison`, `joint_errors`, `agreement`, `what_differs`: two or more runs of the same points.
 - `label_evidence`: whether labels are right, by models that were not trained on them.
 - `profile`: values for other data set sizes.
 - `interpolation`, `regression`: points that were never run.

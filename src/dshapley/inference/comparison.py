@@ -72,8 +72,9 @@ class PairOfRuns:
     difference, stderr
         For each point, its standardised value in the first run minus that in the second, and the
         standard error. NaN where a run shows nothing but noise.
-    spreads
-        The standard deviation of the true values of both runs, the unit of standardised values.
+    centres, spreads
+        The mean of the values of both runs, and the standard deviation of the true ones, both over
+        the rows that agree: a standardised value is (value - centre) / spread.
     differs
         The points whose difference is beyond the error (Benjamini and Hochberg 1995, over all
         points of the pair): about `FALSE` of them do not differ in truth.
@@ -90,6 +91,7 @@ class PairOfRuns:
     bottom: Overlap
     difference: Floats
     stderr: Floats
+    centres: tuple[float, float]
     spreads: tuple[float, float]
     differs: NDArray[np.bool_]
     same_draws: bool
@@ -305,8 +307,10 @@ def _pair(
     spreads = errors.spreads(values, among)
     if min(spreads) > 0:
         quantities = values, errors, whole, _pooled(whole, (a.freedom, b.freedom))
-        spreads, difference, stderr, differs = _differences(*quantities)
+        among, difference, stderr, differs = _differences(*quantities)
+        spreads = errors.spreads(values, among)
         agreeing = _agreeing(values, errors).tolist()
+    centres = float(values[0][among].mean()), float(values[1][among].mean())
     freedom = _pooled(errors, (a.of_draws.freedom, b.of_draws.freedom))
     return PairOfRuns(
         first=i,
@@ -316,6 +320,7 @@ def _pair(
         bottom=Overlap(*_in_both(-values[0], -values[1]), agreeing[1]),
         difference=difference,
         stderr=stderr,
+        centres=centres,
         spreads=spreads,
         differs=differs,
         same_draws=same_draws(a, b, where),
@@ -325,8 +330,8 @@ def _pair(
 
 def _differences(
     values: tuple[Floats, Floats], errors: JointErrors, whole: JointErrors, freedom: float
-) -> tuple[tuple[float, float], Floats, Floats, NDArray[np.bool_]]:
-    """The unit of both runs, the differences in it, their errors, and which are beyond these.
+) -> tuple[NDArray[np.bool_], Floats, Floats, NDArray[np.bool_]]:
+    """The rows that agree, the differences, their errors, and which are beyond these.
 
     Rows that differ would change the mean and the spread of their run, and rows that agree would
     seem to differ. So the rows that differ most are left out of mean and spread, a few at a time,
@@ -345,7 +350,7 @@ def _differences(
         differs = _beyond(difference, stderr, freedom)
         more = np.flatnonzero(differs & among)
         if not len(more) or among.sum() - few < n / 2:
-            return spreads, difference, stderr, differs
+            return among, difference, stderr, differs
         size = np.abs(difference[more]) / np.maximum(stderr[more], 1e-300)
         among[more[np.argsort(-size, kind="stable")[:few]]] = False
 

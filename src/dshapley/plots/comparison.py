@@ -54,7 +54,8 @@ def compared(comparison: Comparison, *, pair: int = 0, ax: Axes | None = None) -
     slope = two.spreads[1] / two.spreads[0] if min(two.spreads) > 0 else np.nan
     if np.isfinite(slope):
         ends = np.array([x.min(), x.max()])
-        ax.plot(ends, y.mean() + slope * (ends - x.mean()), color="0.5", linewidth=1, zorder=1)
+        line = two.centres[1] + slope * (ends - two.centres[0])
+        ax.plot(ends, line, color="0.5", linewidth=1, zorder=1)
         ax.set_ylim(*_with_room(y))
     title = f"rank correlation {two.order.observed:.2f} over {len(comparison):,} rows"
     if left_out:

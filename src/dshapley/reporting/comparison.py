@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from dshapley.formatting import number
 from dshapley.inference.comparison import FALSE, Comparison, Overlap, PairOfRuns
@@ -117,9 +117,13 @@ def print_comparison(
 
     def printed(table: Table) -> None:
         shown = Printed(title=Text(table.title), title_justify="left")
-        for name in table.columns:
-            text = name in ("", "what")
-            shown.add_column(Text(name), justify="left" if text else "right", overflow="fold")
+        for i, name in enumerate(table.columns):
+            left, whole = (
+                name in ("", "what"),
+                all(isinstance(row[i], Number) for row in table.rows),
+            )
+            justify: Literal["left", "right"] = "left" if left else "right"
+            shown.add_column(Text(name), justify=justify, overflow="fold", no_wrap=whole)
         for row in table.rows:
             shown.add_row(*(Text(cell.text if isinstance(cell, Number) else str(cell))
                             for cell in row))  # fmt: skip
@@ -208,7 +212,7 @@ def _rows(
     shown = places[:most].tolist()
     only = comparison.pairs[0] if len(comparison.pairs) == 1 else None
     columns = ["id", *comparison.names]
-    columns.append("difference" if only else "runs that differ")
+    columns += ["in spreads", "difference"] if only else ["runs that differ"]
     if details is not None and not sensitive:
         columns += [str(name) for name in details.columns]
     rows = []
@@ -217,6 +221,7 @@ def _rows(
         for value, error in zip(comparison.values[:, i], comparison.stderr[:, i], strict=True):
             cells.append(_with_error(float(value), 2 * float(error)))
         if only:
+            cells.append(_in_spreads(comparison, only, i))
             cells.append(_with_error(float(only.difference[i]), 2 * float(only.stderr[i])))
         else:
             pairs = [pair for pair in comparison.pairs if pair.differs[i]]
@@ -228,6 +233,17 @@ def _rows(
     if len(shown) < len(places):
         title += f": {len(shown):,} of {len(places):,}"
     return Table(title=title, columns=columns, rows=rows, searchable=True)
+
+
+def _in_spreads(comparison: Comparison, pair: PairOfRuns, i: int) -> Number:
+    """Both standardised values of a row."""
+    found = [
+        (float(comparison.values[run, i]) - centre) / spread
+        for run, centre, spread in zip(
+            (pair.first, pair.second), pair.centres, pair.spreads, strict=True
+        )
+    ]
+    return Number(found[0], f"{found[0]:.1f}, {found[1]:.1f}")
 
 
 def _with_error(value: float, reach: float) -> Number:
