@@ -348,8 +348,24 @@ def test_three_runs_have_a_matrix_and_a_page():
     rows = content["sections"][-1]["tables"][0]
     assert rows["columns"][-1] == "age"
     assert len(rows["rows"]) == found.differs.sum() > 5
-    assert "age" not in str(to_json(comparison_report(found, details=details, sensitive=True)))
+    assert "treat it like the table itself" in text
     assert len(pair_lines(found, found.pairs[0])) == 4
+
+
+def test_a_sensitive_page_has_no_id_and_no_column():
+    ids = np.array([f"person{i}" for i in range(30)])
+    found = ds.compare(plain(ids=ids), plain(ids=ids, seed=1))
+    assert found.differs.any()
+    details = pd.DataFrame({"wealth": np.arange(30)})
+    shown, hidden = (
+        comparison_report(found, details=details, sensitive=sensitive)
+        for sensitive in (False, True)
+    )
+    for word in ("person", "wealth"):
+        assert word in to_html(shown)
+        assert word not in to_html(hidden)
+        assert word not in str(to_json(hidden))
+    assert "<svg" in to_html(hidden)
 
 
 def call(*args):

@@ -14,12 +14,14 @@ if TYPE_CHECKING:
 
 __all__ = ["compared"]
 
-_MOST_DOTS = 3000
+_MOST_DOTS = 1500
 _MOST_TIPS = 60
 """Only the points that differ most have words and error bars; more of them would not be read."""
 
 
-def compared(comparison: Comparison, *, pair: int = 0, ax: Axes | None = None) -> Axes:
+def compared(
+    comparison: Comparison, *, pair: int = 0, named: bool = True, ax: Axes | None = None
+) -> Axes:
     """The values of two runs of a comparison; points that differ beyond the error stand out.
 
     On the line the standardised values of both runs are equal. Error bars are two standard errors.
@@ -28,6 +30,8 @@ def compared(comparison: Comparison, *, pair: int = 0, ax: Axes | None = None) -
     ----------
     pair
         Which pair of runs: a position in `comparison.pairs`.
+    named
+        Whether the words about the points that stand out have their ids.
     """
     two = comparison.pairs[pair]
     i, j = two.first, two.second
@@ -42,7 +46,7 @@ def compared(comparison: Comparison, *, pair: int = 0, ax: Axes | None = None) -
     ax.plot(x[apart[_MOST_TIPS:]], y[apart[_MOST_TIPS:]], "o", color=BAD, markersize=3)
     for place in apart[:_MOST_TIPS].tolist():
         text = (
-            f"{name_of(comparison.ids[place])}: {x[place]:.3g} in {comparison.names[i]}, "
+            f"{name_of(comparison.ids[place]) if named else 'row'}: {x[place]:.3g} in {comparison.names[i]}, "
             f"{y[place]:.3g} in {comparison.names[j]}"
         )
         half = [2 * comparison.stderr[run, place] for run in (i, j)]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["cautions", "comparison_report", "pair_lines", "print_comparison", "summary_lines"]
 
-_MOST_PICTURES = 6
+_MOST_PICTURES = 3
 _MOST_ROWS = 200
 """Rows in the table of a page."""
 
@@ -271,25 +271,31 @@ def comparison_report(
         tables += [_matrix(comparison), _pairs(comparison)]
     sections = [
         Section(name="runs", title="The runs", text=summary_lines(comparison), tables=tables),
-        *(_pair_section(comparison, i) for i in range(len(comparison.pairs))),
+        *(_pair_section(comparison, i, sensitive) for i in range(len(comparison.pairs))),
     ]
+    lead = [finding.text for finding in findings[:_MOST_PICTURES]]
     if comparison.differs.any() and not sensitive:
         table = _rows(comparison, _MOST_ROWS, details, sensitive=sensitive)
         sections.append(Section(name="rows", title="Rows that differ", tables=[table]))
+        if details is not None:
+            lead.append(
+                "This page shows rows of the table: treat it like the table itself. Made with "
+                "--sensitive it shows none."
+            )
     return Page(
         title="Would another run say the same?",
-        lead=[f"{finding.text}" for finding in findings[:3]],
+        lead=lead,
         sections=sections,
         made_by=made_by(),
     )
 
 
-def _pair_section(comparison: Comparison, i: int) -> Section:
+def _pair_section(comparison: Comparison, i: int, sensitive: bool) -> Section:
     pair = comparison.pairs[i]
     pictures = [] if i >= _MOST_PICTURES else picture(
         f"pair-{i}",
         "The values of both runs",
-        lambda ax: compared(comparison, pair=i, ax=ax),
+        lambda ax: compared(comparison, pair=i, named=not sensitive, ax=ax),
         "Each dot is a row; rows that differ beyond the error are in colour, the first of them "
         "with two standard errors to each side. On the line, both runs say the same.",
         height=4.6,
