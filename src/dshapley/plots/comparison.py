@@ -45,8 +45,9 @@ def compared(
     apart = two.most_different
     ax.plot(x[apart[_MOST_TIPS:]], y[apart[_MOST_TIPS:]], "o", color=BAD, markersize=3)
     for place in apart[:_MOST_TIPS].tolist():
+        name = name_of(comparison.ids[place]) if named else "row"
         text = (
-            f"{name_of(comparison.ids[place]) if named else 'row'}: {x[place]:.3g} in {comparison.names[i]}, "
+            f"{name}: {x[place]:.3g} in {comparison.names[i]}, "
             f"{y[place]:.3g} in {comparison.names[j]}"
         )
         half = [2 * comparison.stderr[run, place] for run in (i, j)]
