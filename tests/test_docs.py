@@ -41,7 +41,9 @@ def test_the_readme_snippets_run_as_written(capsys):
     assert len(scope["draws"]) == 50
 
 
-@pytest.mark.parametrize("page", ["theory.md", "fast.md", "datasets.md", "report.md", "audit.md"])
+@pytest.mark.parametrize(
+    "page", ["theory.md", "fast.md", "datasets.md", "report.md", "audit.md", "trust.md"]
+)
 def test_the_examples_of_a_page_run_as_written(page):
     examples = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(), flags=re.S)
     assert examples

@@ -32,7 +32,6 @@ _MODULES = {
     "testing": "potentials.testing",
 }
 _NAMES = {
-    "Audit": "auditing",
     "Bundles": "data.points",
     "DShapleyError": "errors",
     "Design": "sampling.design",
@@ -51,6 +50,7 @@ _NAMES = {
     "Stop": "running.stopping",
     "Valuation": "inference.valuation",
     "audit": "auditing",
+    "compare": "inference.comparison",
     "estimate": "inference.sampled",
     "knn_values": "baselines.exact_neighbours",
     "learner": "learners",

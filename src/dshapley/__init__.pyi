@@ -2,13 +2,14 @@
 
 from . import errors, market, metrics, plots
 from .api import Fitting, Sampling, value
-from .auditing import Audit, audit
+from .auditing import audit
 from .baselines import curves, data_shapley
 from .baselines.exact_neighbours import knn_values
 from .data import datasets
 from .data.points import Bundles, Points
 from .errors import DrawError, DShapleyError, FitError, InputError, RunFolderError
 from .inference import profile
+from .inference.comparison import compare
 from .inference.sampled import estimate
 from .inference.valuation import Valuation
 from .learners import learner
@@ -26,7 +27,6 @@ from .theory import bounds
 __version__: str
 
 __all__ = [
-    "Audit",
     "Bundles",
     "DShapleyError",
     "Design",
@@ -46,6 +46,7 @@ __all__ = [
     "Valuation",
     "audit",
     "bounds",
+    "compare",
     "curves",
     "data_shapley",
     "datasets",

@@ -4,7 +4,7 @@
 - `rarity`: how far each row is from the others.
 - `regions`: parts of the table, by conditions on columns, that differ from the rest.
 - `audited`: `audit`, the front door, and the `Audit` that it returns.
-- `audit_page`: the audit as a page.
+- `audit_page`, `audit_text`: the audit as a page, and in the terminal.
 """
 
 from dshapley.auditing.audit_page import audit_page

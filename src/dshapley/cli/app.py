@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from dshapley.cli.audit import audit
+from dshapley.cli.compare import compare
 from dshapley.cli.market import check, match, price, publish
 from dshapley.cli.report import report
 from dshapley.cli.reproduce import reproduce
@@ -30,6 +31,7 @@ for _command in (
     report,
     predict,
     show,
+    compare,
     demo,
     price,
     publish,

@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 from dshapley.baselines.curves import Curve
 from dshapley.data.points import Array, Floats
 from dshapley.formatting import duration, number
+from dshapley.inference.comparison import Comparison
+from dshapley.inference.database_error import DatabaseError
 from dshapley.inference.interpolation import Prediction
 from dshapley.inference.label_evidence import LabelEvidence
 from dshapley.inference.profile import SizeProfile
@@ -200,6 +202,59 @@ def _(curve: Curve) -> str:
         _table(head, rows),
         _lines(curve.fractions, curve.scores, beside),
         notes=["share: of the points, removed or added; ±: two standard errors"] if repeats else [],
+    )
+
+
+@html_of.register
+def _(comparison: Comparison) -> str:
+    rows = []
+    for pair in comparison.pairs[:_MOST_LINES]:
+        found, low, high = pair.order.without_noise
+        rows.append(
+            (f"{name_of(comparison.names[pair.first])} and "
+             f"{name_of(comparison.names[pair.second])}",
+             f"{pair.order.observed:.2f}",
+             pair.order.hidden or f"{found:.2f} ({low:.2f} to {high:.2f})",
+             f"{pair.top.found:.0%}", f"{pair.bottom.found:.0%}", f"{int(pair.differs.sum()):,}")
+        )  # fmt: skip
+    head = ["runs", "rank correlation", "without noise", "top tenth shared", "bottom tenth",
+            "rows that differ"]  # fmt: skip
+    first = comparison.pairs[0]
+    scaled = [
+        (values - values.mean()) / spread if spread > 0 else np.full(len(values), np.nan)
+        for values, spread in zip(
+            comparison.values[[first.first, first.second]], first.spreads, strict=True
+        )
+    ]
+    return fragment(
+        "Comparison",
+        f" of {len(comparison.names):,} runs over {len(comparison):,} points",
+        _table(head, rows),
+        _scatter(
+            scaled[0], scaled[1], f"standardised values: {rows[0][0]}; dashed: where they are equal"
+        ),
+        notes=["rows differ where their standardised values do, beyond the error"],
+    )
+
+
+@html_of.register
+def _(error: DatabaseError) -> str:
+    shown = f"{error.typical:.2g}" if error.known else f"at most {error.most:.2g}"
+    rows = [
+        ("between databases", shown),
+        ("of the draws", f"{error.of_draws:.2g}"),
+        ("draws", f"{error.n_draws:,}"),
+    ]
+    if error.draws_needed is not None:
+        rows.append(("draws to know it", f"{error.draws_needed:,}"))
+    heading = f" of {len(error):,} values, for databases of {error.rows:,} rows"
+    notes = ["root mean square standard errors of the values"]
+    return fragment(
+        "DatabaseError",
+        heading,
+        _table([], rows, sentences=True),
+        _in_order(error.stderr, "errors"),
+        notes=notes,
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dshapley.data.points import Bundles, Points
 from dshapley.data.tables import Prepared, prepare, read_table
@@ -19,7 +20,10 @@ from dshapley.potentials import ModelPotential, describe, potential
 from dshapley.running.run_folder import is_own, load_run
 from dshapley.sampling.provenance import About, Source
 
-__all__ = ["RunTables", "predicted", "run_tables"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["RunTables", "predicted", "rows_valued", "run_tables"]
 
 _OF_DATA = {"test", "empty", "path", "preprocess.fitted"}
 """What the description of a potential says of the data, or of how it is computed."""
@@ -44,6 +48,16 @@ def predicted(
     assert isinstance(measured, Points)
     valuation = estimate(draws, points=measured)
     return valuation, valuation.predict(replace(tables, points=table).prepared().points)
+
+
+def rows_valued(folder: Path, about: About, *, source: Path | None = None) -> pd.DataFrame:
+    """The rows that a run valued, as in its table, by id as text; the target comes first."""
+    tables = run_tables(folder, about, source=source)
+    prepared = tables.prepared()
+    tables.valued(prepared)
+    if prepared.rows is None:
+        raise InputError(f"{folder} holds values of bundles, which have no columns of their own")
+    return prepared.rows.set_axis(prepared.points.ids.astype(str), axis=0)
 
 
 def run_tables(folder: Path, about: About, *, source: Path | None = None) -> RunTables:
