@@ -2,6 +2,7 @@
 
 - `start`: the entry point, with signals, streams and exit codes.
 - `app`: all commands together.
+- `audit`: the command audit.
 - `value`: the commands value, plan and demo.
 - `runs`: the commands predict and show.
 - `compare`: the command compare.
