@@ -196,6 +196,8 @@ def public_functions():
 
 def returned_classes():
     """The dataclasses of dshapley that public functions return."""
+    # First, because it imports the modules that the classes are looked for in.
+    notes = {str(getattr(f, "__annotations__", {}).get("return")) for f in public_functions()}
     classes = {
         part.__name__: part
         for name, module in list(sys.modules.items())
@@ -204,7 +206,6 @@ def returned_classes():
         if inspect.isclass(part) and dataclasses.is_dataclass(part)
         if ".learners." not in name  # they have classes of the same names
     }
-    notes = {str(getattr(f, "__annotations__", {}).get("return")) for f in public_functions()}
     names = {word for note in notes for word in re.findall(r"\w+", note)}
     return {classes[name] for name in names & set(classes)}
 
