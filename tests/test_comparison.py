@@ -386,6 +386,7 @@ def folders(tmp_path_factory):
         "b": ["--draws", 60, "--metric", "log_score"],
         "c": ["--draws", 60, "--seed", 1],
         "few": ["--draws", 3],
+        "several": ["--draws", 60, "--metric", "accuracy", "--metric", "brier"],
         "bundles": ["--draws", 60, "--group", "race"],
     }.items():
         result = call("value", here / "adult.csv", *fast, "--out", here / name, *options)
@@ -409,6 +410,9 @@ def test_the_command_prints_and_writes(folders, tmp_path):
     one = call("compare", folders / "a", folders / "b", "--m", 4)
     assert one.exit_code == 0, one.output
     assert "Both runs drew the same sets" in one.stdout
+    metrics = call("compare", folders / "several")
+    assert metrics.exit_code == 0, metrics.output
+    assert "brier" in metrics.stdout
 
 
 @pytest.mark.parametrize(

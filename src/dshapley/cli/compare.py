@@ -36,15 +36,20 @@ def compare(
     sensitive: Sensitive = False,
     top: options.Top = 10,
 ) -> None:
-    """Would another model, metric, seed, test set or m say the same of these rows?"""
+    """Would another model, metric, seed, test set or m say the same of these rows?
+
+    Of a run with several metrics, all of them are compared.
+    """
     with for_people():
         from dshapley.inference.comparison import compare as compared
         from dshapley.inference.sampled import estimate
         from dshapley.reporting.comparison import comparison_report, print_comparison
+        from dshapley.running.metric_folders import runs_in
         from dshapley.running.run import METHOD
         from dshapley.running.run_folder import load_run
 
         check_top(top)
+        folders = [run for folder in folders for run in runs_in(folder) or [folder]]
         if len(folders) < 2:
             raise InputError("compare needs two or more run folders, such as: run-a run-b")
         names = _names(folders)
