@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshapley.data.points import Array, Floats, Points
-from dshapley.data.targets import are_classes
 from dshapley.errors import InputError
 from dshapley.inference.label_evidence import label_evidence
 from dshapley.inference.sampled import SampledValuation, estimate
@@ -31,9 +30,9 @@ from dshapley.sampling.provenance import Context
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["LabelValues", "label_values"]
+__all__ = ["LEVELS", "LabelValues", "label_values"]
 
-_LEVELS = (0.1, 0.3, 0.5, 0.7, 0.9)
+LEVELS = (0.1, 0.3, 0.5, 0.7, 0.9)
 """For regression the labels are the prediction plus these quantiles of the residuals: the middles
 of five equal parts, so that their plain mean stands for the mean over the distribution.
 """
@@ -142,7 +141,7 @@ def label_values(
     if design.database.y is None:
         raise InputError("database has no labels: give y")
     places = places_of(Points(rows.X), Points(design.database.X))
-    classes = are_classes(design.database.y)
+    classes = (U.U if isinstance(U, CrossFitted) else U).classification
     labels = (
         np.tile(np.unique(design.database.y), (len(rows), 1))
         if classes
@@ -151,7 +150,7 @@ def label_values(
     Z = _with_labels(rows, labels)
     if isinstance(U, CrossFitted):
         fold = np.where(places < 0, NO_FOLD, U.rows[places])
-        U = replace(U, folds=Folds(U.folds.n, np.repeat(fold, labels.shape[1])))
+        U = U.valuing(np.repeat(fold, labels.shape[1]))
     draws = run(U, design, Z, stop=stop, store=store, n_jobs=n_jobs, context=context)
     return of_draws(draws, design, rows, labels, classes=classes)
 
@@ -268,7 +267,7 @@ def _likely_numbers(
         raise InputError("the database has too few rows to predict each from sets without it")
     predicted = total / weight
     residuals = database.y - predicted[: len(database)]
-    levels = np.quantile(residuals, _LEVELS)
+    levels = np.quantile(residuals, LEVELS)
     return np.asarray(predicted[len(database) :, np.newaxis] + levels)
 
 
