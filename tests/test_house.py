@@ -24,6 +24,7 @@ ORDER = [
     ["running"],
     ["baselines", "theory"],
     ["api"],
+    ["collecting"],
     ["market"],
     ["plots"],
     ["experiments"],

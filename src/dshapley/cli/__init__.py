@@ -4,6 +4,7 @@
 - `app`: all commands together.
 - `value`: the commands value, plan and demo.
 - `runs`: the commands predict and show.
+- `collect`: the command collect.
 - `report`: the command report.
 - `market`: the commands price, publish, match and check.
 - `reproduce`: the command reproduce.
