@@ -48,8 +48,8 @@ def test_it_is_what_refits_say(model, classes):
     expected = by_hand(model, draws, B)
     np.testing.assert_allclose(draws.evidence.given, expected, atol=2e-6)
     known = np.isfinite(expected)
-    assert (draws.evidence.guess[~known] == -1).all()
-    assert (draws.evidence.guess[known] >= 0).all()
+    assert np.isnan(draws.evidence.answers[~known]).all()
+    np.testing.assert_allclose(draws.evidence.answers[known].sum(axis=1), 1, atol=2e-6)
 
 
 @pytest.mark.slow
@@ -115,7 +115,7 @@ def test_interrupted_runs_and_any_number_of_workers_keep_the_same_bits(tmp_path,
     resumed = ds.value(B, stop=60, **options).draws
     loaded = ds.load_run(tmp_path / "run")
     for found in (resumed, loaded):
-        for name in ("t", "given", "guess"):
+        for name in ("t", "answers", "codes"):
             one, two = getattr(straight.evidence, name), getattr(found.evidence, name)
             assert one.tobytes() == two.tobytes()
         assert found.marginals.tobytes() == straight.marginals.tobytes()
@@ -151,21 +151,23 @@ def test_means_by_hand():
     from dshapley.sampling.evidence import Evidence
 
     draws = plain_draws([3, 5, 9], np.zeros((3, 2)), np.full(10, 0.1))
+    given = np.array([[0.2, np.nan], [0.4, 0.499], [0.9, 0.7]], np.float32)
     evidence = Evidence(
         t=np.array([0, 1, 2]),
-        given=np.array([[0.2, np.nan], [0.4, 0.5], [0.9, 0.7]], np.float32),
-        guess=np.array([[0, -1], [0, 1], [1, 1]], np.int16),
+        answers=np.stack([1 - given, given], axis=2),
         labels=np.array(["no", "yes"]),
+        codes=np.array([1, 1]),
     )
     points = ds.Points(np.zeros((2, 1)), ["yes", "yes"])
     found = label_evidence(replace(draws, evidence=evidence), points)
     w = np.array([2.0, 4.0, 8.0])
     mean = (w @ [0.2, 0.4, 0.9]) / 14
     assert found.probability[0] == pytest.approx(mean, abs=1e-7)
-    assert found.probability[1] == pytest.approx((4 * 0.5 + 8 * 0.7) / 12, abs=1e-7)
+    assert found.probability[1] == pytest.approx((4 * 0.499 + 8 * 0.7) / 12, abs=1e-7)
     off = np.array([0.2, 0.4, 0.9]) - mean
     assert found.stderr[0] == pytest.approx(np.sqrt((w**2 @ off**2) / 14**2 * 3 / 2), abs=1e-7)
-    assert found.votes.tolist() == pytest.approx([8 / 14, 1.0])
+    assert found.votes.tolist() == pytest.approx([8 / 14, 8 / 12])
+    assert found.probabilities[0].tolist() == pytest.approx([1 - mean, mean])
     assert found.suggested.tolist() == ["yes", "yes"]
     assert found.n_models.tolist() == [3, 2]
 

@@ -49,6 +49,8 @@ _NAMES = {
     "Sampling": "api",
     "Stop": "running.stopping",
     "Valuation": "inference.valuation",
+    "audit": "auditing",
+    "compare": "inference.comparison",
     "estimate": "inference.sampled",
     "knn_values": "baselines.exact_neighbours",
     "label_values": "running.label_values",

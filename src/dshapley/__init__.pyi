@@ -2,12 +2,14 @@
 
 from . import errors, market, metrics, plots
 from .api import Fitting, Sampling, value
+from .auditing import audit
 from .baselines import curves, data_shapley
 from .baselines.exact_neighbours import knn_values
 from .data import datasets
 from .data.points import Bundles, Points
 from .errors import DrawError, DShapleyError, FitError, InputError, RunFolderError
 from .inference import profile
+from .inference.comparison import compare
 from .inference.sampled import estimate
 from .inference.valuation import Valuation
 from .learners import learner
@@ -43,7 +45,9 @@ __all__ = [
     "Sampling",
     "Stop",
     "Valuation",
+    "audit",
     "bounds",
+    "compare",
     "curves",
     "data_shapley",
     "datasets",

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "cut",
     "print_claims",
+    "print_in_short",
     "print_plans",
     "print_prediction",
     "print_valuation",
@@ -84,6 +85,27 @@ def print_valuation(
         console.print(classes)
     for line in _summary(valuation):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def print_in_short(console: Console, metric: str, valuation: Valuation) -> None:
+    """The best and the worst rows by a further metric of a run, and how sure their order is."""
+    order = np.argsort(-valuation.values, kind="stable")
+    error = float(np.mean(valuation.stderr))
+
+    def named(places: np.ndarray) -> str:
+        return ", ".join(
+            f"{cut(str(valuation.ids[i]))} ({number(float(valuation.values[i]), error)[0]})"
+            for i in places
+        )
+
+    lines = [f"worth most {named(order[:_IDS])}"]
+    if len(order) > _IDS:
+        lines.append(f"worth least {named(order[::-1][:_IDS])}")
+    lines += [f"standard errors about {number(error, error)[0]}"]
+    if np.isfinite(valuation.reliability):
+        lines.append(f"reliability {valuation.reliability:.2f}")
+    text = f"by {metric}: {'; '.join(lines)}"
+    console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 def _table(

@@ -164,7 +164,8 @@ def of_draws(
     values = each.values.reshape(shape)
     probability, stderr_of_p = np.full(shape, 1 / shape[1]), np.zeros(len(rows))
     if classes:
-        probability, stderr_of_p = _probabilities(_out_of_bag(draws, design, rows, shape), values)
+        asked = _out_of_bag(draws, design, rows, shape[1])
+        probability, stderr_of_p = _probabilities(asked, values)
     mixed = np.einsum("tic,ic->ti", draws.marginals.reshape(-1, *shape), probability)
     folds = draws.folds
     record = replace(
@@ -209,40 +210,41 @@ class _Seen:
         return np.isin(self.of_rows, self.of_database[draw.rows])
 
 
-def _out_of_bag(draws: Draws, design: Design, rows: Points, shape: tuple[int, ...]) -> Draws:
-    """The draws with evidence only of models that know no label of a row.
+def _out_of_bag(draws: Draws, design: Design, rows: Points, n_labels: int) -> Draws:
+    """One column for each row, with evidence only of models that know no label of the row.
 
     The run itself counts (x, y') as unseen where S contains x with a different label.
     """
-    evidence = draws.evidence
+    of_rows = draws.points(np.arange(draws.marginals.shape[1]) % n_labels == 0)
+    evidence = of_rows.evidence
     if evidence is None or len(evidence) == 0:
         raise InputError(f"{len(draws)} draws are too few: no model of a large set was asked yet")
     seen = _Seen.of(design, rows)
-    given = evidence.given.copy()
+    answers = evidence.answers.copy()
     if (seen.of_rows >= 0).any():
-        for answers, t in zip(given, evidence.t.tolist(), strict=True):
-            answers[np.repeat(seen.by(design.draw(t)), shape[1])] = np.nan
-    return replace(draws, evidence=replace(evidence, given=given))
+        for said, t in zip(answers, evidence.t.tolist(), strict=True):
+            said[seen.by(design.draw(t))] = np.nan
+    return replace(of_rows, evidence=replace(evidence, answers=answers))
 
 
 def _probabilities(draws: Draws, values: Floats) -> tuple[Floats, Floats]:
     """p(y' | x) for each row and label, and the standard error of sum over y' of p(y' | x) v."""
-    assert draws.evidence is not None
-    probability = label_evidence(draws).probability.reshape(values.shape)
+    evidence = draws.evidence
+    assert evidence is not None
+    probability = label_evidence(draws).probabilities
+    assert probability is not None
     unknown = np.isnan(probability).any(axis=1)
     if unknown.any():
         raise InputError(
             f"{len(draws)} draws are too few: every model of a large set was trained on "
             f"{int(unknown.sum())} of the rows: make more draws"
         )
-    given = draws.evidence.given.reshape(-1, *values.shape)
-    by_model = np.einsum("tic,ic->ti", given, values).astype(np.float32)
-    answers = replace(draws.evidence, given=by_model, guess=np.full(by_model.shape, -1, np.int16))
-    of_rows = replace(
-        draws.points(np.arange(values.size) % values.shape[1] == 0),
-        evidence=replace(answers, labels=np.empty(0)),
+    # Each model's expected value takes the place of a number that it predicts.
+    by_model = np.einsum("tic,ic->ti", evidence.answers, values)[..., np.newaxis]
+    numbers = replace(
+        evidence, answers=by_model.astype(np.float32), labels=np.empty(0), codes=np.empty(0, int)
     )
-    return probability, label_evidence(of_rows).stderr
+    return probability, label_evidence(replace(draws, evidence=numbers)).stderr
 
 
 def _likely_numbers(

@@ -29,6 +29,7 @@ from dshapley.documents import FormatError, read_document, valid
 from dshapley.errors import RunFolderError, warn
 from dshapley.files import is_temporary, sweep, write_atomically
 from dshapley.ownership import is_ours, our_code
+from dshapley.running.metric_folders import runs_in
 from dshapley.sampling.draws import Draws
 from dshapley.sampling.draws_file import (
     EVIDENCE,
@@ -46,7 +47,7 @@ from dshapley.sealed import BadFileError, read_sealed, write_sealed
 
 __all__ = ["RunFolder", "is_own", "load_run", "versions_of"]
 
-_FORMAT = 7
+_FORMAT = 8
 _WRONG_NUMBERS = (1, 2)
 """The formats of versions that could store draws under wrong numbers after losing workers."""
 _FLUSH_SECONDS = 1.0
@@ -75,7 +76,10 @@ class RunFolder:
             _check_same_run(self.folder, manifest, self._identity)
             _warn_of_versions(self.folder, manifest)
         elif self.folder.is_dir() and not all(map(is_temporary, self.folder.iterdir())):
-            raise RunFolderError(f"{self.folder} is not empty and holds no run: give a new folder")
+            raise RunFolderError(
+                f"{self.folder} is not empty and holds no run: give a new folder"
+                f"{_or_one_of(self.folder)}"
+            )
         ground = self.folder
         while not os.path.lexists(ground):
             ground = ground.parent
@@ -130,14 +134,14 @@ class RunFolder:
         empty = self._run.evidence
         if empty is None:
             return {}
-        asked = [row for row in self._pending if row.get("given") is not None]
+        asked = [row for row in self._pending if row.get("answers") is not None]
         if not asked:
             return evidence_parts(empty)
         found = {
             name: np.array([row[name] for row in asked], dtype=getattr(empty, name).dtype)
             for name in EVIDENCE
         }
-        return evidence_parts(Evidence(**found, labels=empty.labels))
+        return evidence_parts(replace(empty, **found))
 
     def _prepare(self) -> None:
         """Write the manifest and the header, or check that those on disk are this run's."""
@@ -185,6 +189,7 @@ def load_run(folder: str | Path) -> Draws:
     if manifest is None:
         raise RunFolderError(
             f"{folder} holds no run, because it has no manifest.json: give a run folder"
+            f"{_or_one_of(folder)}"
         )
     key = _identity_digest(manifest["identity"])
     try:
@@ -201,6 +206,12 @@ def load_run(folder: str | Path) -> Draws:
     if len(draws) == 0:
         raise RunFolderError(f"{folder} holds no draws yet: run the same command again to resume")
     return draws
+
+
+def _or_one_of(folder: Path) -> str:
+    """A hint at the run folders in a folder that a run with several metrics has made."""
+    inside = ", ".join(str(run) for run in runs_in(folder)[:5])
+    return f", such as one of those in it ({inside})" if inside else ""
 
 
 def versions_of(folder: str | Path) -> dict[str, str]:
@@ -242,10 +253,8 @@ def _read_shards(folder: Path, key: bytes, run: Draws) -> tuple[Draws, list[tupl
 def _joined(parts: list[Evidence]) -> Evidence:
     """The evidence of all shards, by t. Answers that two shards have are equal, so one is kept."""
     _, first = np.unique(np.concatenate([part.t for part in parts]), return_index=True)
-    return Evidence(
-        **{name: np.concatenate([getattr(p, name) for p in parts])[first] for name in EVIDENCE},
-        labels=parts[0].labels,
-    )
+    joined = {name: np.concatenate([getattr(p, name) for p in parts])[first] for name in EVIDENCE}
+    return replace(parts[0], **joined)
 
 
 class _Manifest(msgspec.Struct):

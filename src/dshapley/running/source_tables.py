@@ -23,7 +23,7 @@ from dshapley.sampling.provenance import About, Source
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["RunTables", "predicted", "run_tables"]
+__all__ = ["RunTables", "predicted", "rows_valued", "run_tables"]
 
 _OF_DATA = {"test", "empty", "path", "preprocess.fitted"}
 """What the description of a potential says of the data, or of how it is computed."""
@@ -48,6 +48,16 @@ def predicted(
     assert isinstance(measured, Points)
     valuation = estimate(draws, points=measured)
     return valuation, valuation.predict(replace(tables, points=table).prepared().points)
+
+
+def rows_valued(folder: Path, about: About, *, source: Path | None = None) -> pd.DataFrame:
+    """The rows that a run valued, as in its table, by id as text; the target comes first."""
+    tables = run_tables(folder, about, source=source)
+    prepared = tables.prepared()
+    tables.valued(prepared)
+    if prepared.rows is None:
+        raise InputError(f"{folder} holds values of bundles, which have no columns of their own")
+    return prepared.rows.set_axis(prepared.points.ids.astype(str), axis=0)
 
 
 def run_tables(folder: Path, about: About, *, source: Path | None = None) -> RunTables:

@@ -47,14 +47,15 @@ class CrossFitted:
     folds: Folds
     """The folds of the points valued."""
 
-    def on(self, t: int) -> ModelPotential:
-        """U on the test rows of draw t."""
+    def on(self, t: int, *, test: Points | None = None) -> ModelPotential:
+        """U on the test rows of draw t; `test` are these rows, if they are at hand."""
         fold, turn = t % self.folds.n, t // self.folds.n
         part = turn % len(self.parts[fold])
         found = self._made.get((fold, part))
         if found is None:
-            test = self.database.take(self.parts[fold][part])
-            test.__dict__["key"] = self.keys[fold][part]
+            if test is None:
+                test = self.database.take(self.parts[fold][part])
+                test.__dict__["key"] = self.keys[fold][part]
             found = self._made[fold, part] = replace(self.U, test=test)
         return found
 
