@@ -34,8 +34,8 @@ def chosen_batch(score: Floats, rows: Points, n: int, *, seed: int = 0) -> NDArr
     The 5 n candidates of highest score are divided into n clusters by k-means, and of each the
     candidate nearest to its centre is taken. Of equal rows only one is considered.
 
-    >>> X = np.array([[0.0], [0.1], [0.2], [8.8], [9.0]])
-    >>> chosen_batch(np.array([3.0, 2.9, 2.8, 1.0, 0.9]), Points(X), 2).tolist()
+    >>> X = np.array([[0.0], [0.1], [0.2], [9.0]])
+    >>> chosen_batch(np.array([3.0, 2.9, 2.8, 1.0]), Points(X), 2).tolist()
     [1, 3]
     """
     X = numbers(Points(rows.X))
