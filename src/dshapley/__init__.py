@@ -53,6 +53,7 @@ _NAMES = {
     "compare": "inference.comparison",
     "estimate": "inference.sampled",
     "knn_values": "baselines.exact_neighbours",
+    "label_values": "running.label_values",
     "learner": "learners",
     "load_run": "running.run_folder",
     "marginals": "potentials",

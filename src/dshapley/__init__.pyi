@@ -16,6 +16,7 @@ from .learners import learner
 from .metrics import Metric
 from .potentials import MeanPotential, Potential, marginals, potential, testing
 from .running import planning, stopping
+from .running.label_values import label_values
 from .running.run import Interrupted, run
 from .running.run_folder import load_run
 from .running.stopping import Stop
@@ -53,6 +54,7 @@ __all__ = [
     "errors",
     "estimate",
     "knn_values",
+    "label_values",
     "learner",
     "load_run",
     "marginals",

@@ -42,6 +42,7 @@ __all__ = [
     "Fitting",
     "Request",
     "Sampling",
+    "affordable",
     "answer",
     "answers",
     "default_m",
@@ -306,7 +307,9 @@ def answers(asked: Request) -> dict[str, Valuation]:
             "leaves out the rows that it tests on"
         )
     n_test = min(len(U.test), MOST_TESTED) if crossed else len(U.test)
-    share = _affordable(Z, U, n_test) if asked.sampling.share is None else asked.sampling.share
+    share = asked.sampling.share
+    if share is None:
+        share = 1.0 if isinstance(Z, Bundles) else affordable(len(Z), U, n_test)
     U.check(asked.database, name="database")
     if not crossed:
         _warn_of_tested(rows, U.test)
@@ -456,17 +459,17 @@ def _is_flat(U: ModelPotential) -> bool:
     return bool(many < 2 * one) and isinstance(U.learner, Fast)
 
 
-def _affordable(Z: Points | Bundles, U: ModelPotential, n_test: int) -> float:
-    """The share of the points to measure: 1 unless measuring all would take more than minutes.
+def affordable(n: int, U: ModelPotential, n_test: int) -> float:
+    """The share of n points to measure: 1 unless measuring all would take more than minutes.
 
     It is a rule of thumb that measures no time, so a call chooses the same points everywhere.
     """
     most = max(_LEAST_MEASURED, round(_SCORES / n_test)) if _is_flat(U) else _LEAST_MEASURED
-    if isinstance(Z, Bundles) or len(Z) <= 2 * most:
+    if n <= 2 * most:
         return 1.0
-    share = float(f"{most / len(Z):.1g}")
+    share = float(f"{most / n:.1g}")
     warn(
-        f"{len(Z):,} points are too many to measure in minutes: a share of {share:g} of them is "
+        f"{n:,} points are too many to measure in minutes: a share of {share:g} of them is "
         "measured and the others are predicted; to measure all, give share=1 (--share 1)"
     )
     return share

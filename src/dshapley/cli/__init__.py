@@ -6,6 +6,7 @@
 - `value`: the commands value, plan and demo.
 - `runs`: the commands predict and show.
 - `compare`: the command compare.
+- `collect`: the command collect.
 - `report`: the command report.
 - `market`: the commands price, publish, match and check.
 - `reproduce`: the command reproduce.

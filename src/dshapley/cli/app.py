@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from dshapley.cli.audit import audit
+from dshapley.cli.collect import collect
 from dshapley.cli.compare import compare
 from dshapley.cli.market import check, match, price, publish
 from dshapley.cli.report import report
@@ -32,6 +33,7 @@ for _command in (
     predict,
     show,
     compare,
+    collect,
     demo,
     price,
     publish,

@@ -2,6 +2,7 @@
 
 - `findings`: sentences about a valuation, and warnings of what could be misread.
 - `text`: valuations, predictions, plans and claims in the terminal.
+- `collecting`: a batch of candidates in the terminal.
 - `market`: price lists, summaries, matches and checks in the terminal.
 - `comparison`: a comparison of runs, in the terminal and as a page.
 - `page`: a report as one HTML file and one JSON file, whatever it is about.

@@ -109,26 +109,28 @@ class RunTables:
         """The table that contains the rows valued."""
         return self.points or self.base
 
-    def prepared(self) -> Prepared:
-        """The tables, encoded as in the run."""
+    def prepared(self, offered: pd.DataFrame | None = None) -> Prepared:
+        """The tables, encoded as in the run; `offered` rows take the place of the points valued."""
         asked = self.asked
-        base, test, points = (
-            None if path is None else read_table(path, text=[asked.id, asked.group])
-            for path in (self.base, self.test, self.points)
-        )
-        assert base is not None
+        base, test = self.read(self.base), None if self.test is None else self.read(self.test)
+        if offered is None and self.points is not None:
+            offered = self.read(self.points)
         return prepare(
             base,
             target=asked.target,
             task=asked.task,
             test=test,
             test_size=asked.test_size,
-            points=points,
+            points=offered,
             id_column=asked.id,
             group_column=asked.group,
             drop=asked.drop,
             seed=self.about.identity.seed,
         )
+
+    def read(self, path: Path) -> pd.DataFrame:
+        """A table, with its ids and groups as text."""
+        return read_table(path, text=[self.asked.id, self.asked.group])
 
     def potential(self, test: Points, database: Points) -> ModelPotential:
         """The run's model and metric on any test rows; an error if they have changed since.
