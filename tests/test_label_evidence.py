@@ -125,7 +125,7 @@ def test_interrupted_runs_and_any_number_of_workers_keep_the_same_bits(tmp_path,
 def test_the_marginals_do_not_change(monkeypatch):
     B = labelled(60)
     with_it = run_of(GaussianNB(), B=B)
-    monkeypatch.setattr(Witness, "of", staticmethod(lambda *_: None))
+    monkeypatch.setattr(Witness, "of", staticmethod(lambda *_, **__: None))
     without = run_of(GaussianNB(), B=B)
     assert without.evidence is None
     assert with_it.marginals.tobytes() == without.marginals.tobytes()
@@ -229,3 +229,17 @@ def test_enough_models_are_enough():
     evidence = run_of(GaussianNB(), B=B, m=20, stop=1200).evidence
     assert 140 <= len(evidence) <= 160
     assert evidence.t.max() < 800
+
+
+@pytest.mark.parametrize("task", ["regression", "classification"])
+def test_the_model_decides_whether_labels_are_classes(task):
+    """A regression of few whole numbers, and a classifier of more than twenty."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 8 if task == "regression" else 31, 400)
+    X = y[:, np.newaxis] + 0.1 * rng.normal(size=(400, 2))
+    model = Ridge() if task == "regression" else GaussianNB()
+    evidence = ds.value(X, y, model=model, m=100, stop=12).label_evidence()
+    assert (evidence.suggested is None) == (task == "regression")
+    known = evidence.probability[np.isfinite(evidence.probability)]
+    assert len(known) > 200
+    assert (np.abs(known).mean() < 1.5) if task == "regression" else (known.mean() > 0.3)

@@ -22,7 +22,6 @@ from dshapley.auditing.regions import Region, regions
 from dshapley.baselines.fresh_rows import LABEL_EDITS, Edit
 from dshapley.data.points import Array, Floats, Points
 from dshapley.data.tables import Prepared, prepare, task_of
-from dshapley.data.targets import are_classes
 from dshapley.errors import InputError, warn
 from dshapley.inference.sampled import SampledValuation
 from dshapley.inference.valuation import Valuation
@@ -282,7 +281,8 @@ def audited(
     def make(test: Points, database: Points) -> Any:
         return potentials_of(replace(request, database=database), test)[0]
 
-    classes = are_classes(points.y)
+    draws = valuation.draws
+    judged = draws is not None and draws.judges_labels
     facts = facts_of(
         valuation,
         prepared,
@@ -290,7 +290,7 @@ def audited(
         folder=None if request.store is None else Path(request.store),
         sensitive=sensitive,
         retrain=retrain,
-        edits={**(LABEL_EDITS if classes else {}), **EDITS},
+        edits={**(LABEL_EDITS if judged else {}), **EDITS},
         most_seconds=most_seconds,
         progress=progress,
     )

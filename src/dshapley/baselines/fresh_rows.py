@@ -256,7 +256,7 @@ def on_fresh_rows(
         )
     begun = time.monotonic()
     found: dict[str, list[Floats]] = {"lowest": [], "highest": [], "random": []}
-    edits = (LABEL_EDITS if by_class else {}) if edits is None else edits
+    edits = (LABEL_EDITS if draws.judges_labels else {}) if edits is None else edits
     edited: dict[str, list[tuple[Floats, int]]] = {name: [] for name in edits}
     potentials = _potentials(make, divisions)
     if most_seconds is not None:

@@ -66,7 +66,9 @@ class Marginals:
         witness = None
         model = U.U if isinstance(U, CrossFitted) else U
         if isinstance(model, ModelPotential) and isinstance(Z, Points):
-            witness = Witness.of(design.database, Z, design.weights)
+            witness = Witness.of(
+                design.database, Z, design.weights, classification=model.classification
+            )
         return cls(Us=Us, design=design, Z=Z, label_controls=of_fold, witness=witness)
 
     @property

@@ -174,6 +174,11 @@ class Draws(NotebookDisplay):
         ]
 
     @property
+    def judges_labels(self) -> bool:
+        """Whether models were asked about the labels of classes."""
+        return self.evidence is not None and len(self.evidence.labels) > 0
+
+    @property
     def all_valued(self) -> bool:
         """Whether every point was valued by at least one draw."""
         return all(bool(chosen.any()) for _, chosen in self.parts())

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshapley.data.points import Array, Floats, Points
-from dshapley.data.targets import are_classes
 from dshapley.sampling.crossfitting import equal_rows, places_of
 from dshapley.sampling.evidence import UNKNOWN, Evidence
 
@@ -39,11 +38,13 @@ class Witness:
     """Draws from this one on are not asked."""
 
     @staticmethod
-    def of(database: Points, points: Points, weights: Floats) -> Witness | None:
+    def of(
+        database: Points, points: Points, weights: Floats, *, classification: bool
+    ) -> Witness | None:
         """The witness of a run; None if its points have no labels."""
         if database.y is None or points.y is None or len(points) == 0:
             return None
-        labels = np.unique(database.y) if are_classes(database.y) else np.empty(0)
+        labels = np.unique(database.y) if classification else np.empty(0)
         codes = np.empty(0, np.int64)
         if len(labels):
             codes = np.searchsorted(labels, points.y).clip(max=len(labels) - 1)
