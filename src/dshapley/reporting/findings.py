@@ -10,6 +10,7 @@ import numpy as np
 from dshapley.data.points import Array, Bundles
 from dshapley.data.targets import are_classes
 from dshapley.formatting import duration, number
+from dshapley.inference.database_error import DatabaseError
 from dshapley.inference.sampled import SampledValuation
 from dshapley.inference.valuation import Valuation
 
@@ -19,6 +20,7 @@ __all__ = [
     "by_class",
     "cautions",
     "class_labels",
+    "database_sentence",
     "model_sentences",
     "more_time",
     "percentage_points",
@@ -144,6 +146,23 @@ def _test_rows(valuation: Valuation) -> list[str]:
         f"{valuation.widened:.1f} times those of the draws alone. More rows lower that part of the "
         "errors; more draws do not."
     ]
+
+
+def database_sentence(error: DatabaseError) -> str:
+    """How much the values would differ with another database, and what that compares with."""
+    start = (
+        f"With another {error.rows:,} rows from the same source as the database, the values would "
+        "differ by"
+    )
+    beside = f"The standard error of the draws is {error.of_draws:.2g}."
+    if error.known:
+        return (
+            f"{start} {error.typical:.2g} (standard deviation, root mean square over the rows). "
+            f"{beside}"
+        )
+    needed = error.draws_needed
+    more = "" if needed is None else f" About {needed:,} draws in all would tell how much."
+    return f"{start} at most {error.most:.2g} (95% confidence). {beside}{more}"
 
 
 def more_time(valuation: Valuation) -> list[str]:

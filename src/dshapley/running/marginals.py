@@ -66,7 +66,9 @@ class Marginals:
         witness = None
         model = U.U if isinstance(U, CrossFitted) else U
         if isinstance(model, ModelPotential) and isinstance(Z, Points):
-            witness = Witness.of(design.database, Z, design.weights)
+            witness = Witness.of(
+                design.database, Z, design.weights, classification=model.classification
+            )
         return cls(Us=Us, design=design, Z=Z, label_controls=of_fold, witness=witness)
 
     @property
@@ -96,7 +98,7 @@ class Marginals:
             valued, Z = Us[0].outside(self.Z, draw.fold)
         on_test = _on_test_rows(Us, draw.t)
         Vs = [seeded(U, draw.seed) for U in on_test]
-        given, guess = self._answer(Vs[0], draw)
+        answers = self._answers(Vs[0], draw)
 
         def record(gains: Array) -> NDArray[np.float32]:
             found = np.full(len(self.Z), np.nan, dtype=np.float32)
@@ -105,7 +107,7 @@ class Marginals:
 
         if not self.label_controls:
             return [
-                Result(draw.k, record(gains), given=given, guess=guess)
+                Result(draw.k, record(gains), answers=answers)
                 for gains in marginals_of_each(Vs, draw.S, Z)
             ]
         controls = np.zeros(self.n_label_controls or 0)
@@ -117,17 +119,13 @@ class Marginals:
             self._with_reference(Vs, draw, Z), nested, strict=True
         ):
             _check_controls(reference, U_nested, where)
-            results.append(
-                Result(
-                    draw.k, record(gains), reference, U_nested, controls, given=given, guess=guess
-                )
-            )
+            results.append(Result(draw.k, record(gains), reference, U_nested, controls, answers))
         return results
 
-    def _answer(self, V: Potential, draw: Draw) -> tuple[Array | None, Array | None]:
+    def _answers(self, V: Potential, draw: Draw) -> Array | None:
         """What the model of S says of the points that it was not trained on, if it is asked."""
         if self.witness is None or not self.witness.asks(draw.t, len(draw.S)):
-            return None, None
+            return None
         assert isinstance(V, ModelPotential)
         # All points are asked about, not only the unseen: learners keep tables of the same rows.
         outputs = V.answers(draw.S, self.witness.points, self.witness.labels)

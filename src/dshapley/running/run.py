@@ -27,7 +27,7 @@ from dshapley.running.workers import Result, Results, Task, results
 from dshapley.sampling.crossfitting import CrossFitted
 from dshapley.sampling.design import Design
 from dshapley.sampling.draws import Draws
-from dshapley.sampling.evidence import Evidence
+from dshapley.sampling.draws_file import EVIDENCE
 from dshapley.sampling.provenance import About, Context, Identity
 from dshapley.sampling.sizes import shown
 
@@ -118,7 +118,7 @@ def run_each(
         balanced=bool(design.balanced),
         n_label_controls=task.n_label_controls,
         folds=Us[0].folds if isinstance(Us[0], CrossFitted) else None,
-        labels=None if task.witness is None else task.witness.labels,
+        asked=None if task.witness is None else task.witness.nothing(),
     )
     abouts = [_about(U, design, Z, rule, context or Context()) for U in Us]
     for U in Us:
@@ -359,10 +359,7 @@ def _answers_of(stored: Draws) -> dict[int, dict[str, Any]]:
     evidence = stored.evidence
     if evidence is None:
         return {}
-    return {
-        t: {"given": evidence.given[i], "guess": evidence.guess[i]}
-        for i, t in enumerate(evidence.t.tolist())
-    }
+    return {t: {"answers": evidence.answers[i]} for i, t in enumerate(evidence.t.tolist())}
 
 
 _TRIED, _ANSWER, _LONG = 4, 100, 600.0
@@ -388,7 +385,7 @@ class _Record:
 
     def __init__(self, run: Draws) -> None:
         self._run = run
-        self._answers: dict[str, list[Any]] = {"t": [], "given": [], "guess": []}
+        self._answers: dict[str, list[Any]] = {name: [] for name in EVIDENCE}
         self._columns = {
             name: np.concatenate([column, np.empty((16, *column.shape[1:]), column.dtype)])
             for name, column in run.columns().items()
@@ -404,7 +401,7 @@ class _Record:
                 self._columns[name] = column = np.concatenate([column, np.empty_like(column)])
             column[self._size] = row[name]
         self._size += 1
-        if row.get("given") is not None:
+        if row.get("answers") is not None:
             for name, answers in self._answers.items():
                 answers.append(row[name])
 
@@ -421,7 +418,7 @@ class _Record:
             name: np.array(rows, dtype=getattr(evidence, name).dtype)
             for name, rows in self._answers.items()
         }
-        return replace(self.draws(), evidence=Evidence(**found, labels=evidence.labels))
+        return replace(self.draws(), evidence=replace(evidence, **found))
 
 
 def _how_to_resume(n: int, folder: RunFolder | None, n_metrics: int) -> str:

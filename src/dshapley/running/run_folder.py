@@ -47,7 +47,7 @@ from dshapley.sealed import BadFileError, read_sealed, write_sealed
 
 __all__ = ["RunFolder", "is_own", "load_run", "versions_of"]
 
-_FORMAT = 7
+_FORMAT = 8
 _WRONG_NUMBERS = (1, 2)
 """The formats of versions that could store draws under wrong numbers after losing workers."""
 _FLUSH_SECONDS = 1.0
@@ -134,14 +134,14 @@ class RunFolder:
         empty = self._run.evidence
         if empty is None:
             return {}
-        asked = [row for row in self._pending if row.get("given") is not None]
+        asked = [row for row in self._pending if row.get("answers") is not None]
         if not asked:
             return evidence_parts(empty)
         found = {
             name: np.array([row[name] for row in asked], dtype=getattr(empty, name).dtype)
             for name in EVIDENCE
         }
-        return evidence_parts(Evidence(**found, labels=empty.labels))
+        return evidence_parts(replace(empty, **found))
 
     def _prepare(self) -> None:
         """Write the manifest and the header, or check that those on disk are this run's."""
@@ -253,10 +253,8 @@ def _read_shards(folder: Path, key: bytes, run: Draws) -> tuple[Draws, list[tupl
 def _joined(parts: list[Evidence]) -> Evidence:
     """The evidence of all shards, by t. Answers that two shards have are equal, so one is kept."""
     _, first = np.unique(np.concatenate([part.t for part in parts]), return_index=True)
-    return Evidence(
-        **{name: np.concatenate([getattr(p, name) for p in parts])[first] for name in EVIDENCE},
-        labels=parts[0].labels,
-    )
+    joined = {name: np.concatenate([getattr(p, name) for p in parts])[first] for name in EVIDENCE}
+    return replace(parts[0], **joined)
 
 
 class _Manifest(msgspec.Struct):

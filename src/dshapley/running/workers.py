@@ -48,9 +48,8 @@ class Result(NamedTuple):
     """`reference`, `nested` and `label_controls` are for control variates; see
     `dshapley.sampling.draws.ControlVariates`.
     """
-    given: Array | None = None
-    guess: Array | None = None
-    """`given` and `guess` are a row of `dshapley.sampling.evidence.Evidence`, where S was asked."""
+    answers: Array | None = None
+    """A row of `dshapley.sampling.evidence.Evidence.answers`, where S was asked."""
     seconds: float = float("nan")
     t: int = -1
     """The number of the draw. The worker sets it, and it is checked before the draw is stored."""
