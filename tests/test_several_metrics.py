@@ -61,7 +61,7 @@ def columns(draws):
     """All that a draw is made of; its time is the only number that may differ."""
     parts = {name: part for name, part in draws.columns().items() if name != "seconds"}
     if draws.evidence is not None:
-        parts |= {name: getattr(draws.evidence, name) for name in ("given", "guess")}
+        parts |= {name: getattr(draws.evidence, name) for name in ("t", "answers")}
     return parts
 
 

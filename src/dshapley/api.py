@@ -38,7 +38,17 @@ from dshapley.sampling.draws import Draws
 from dshapley.sampling.provenance import Context, Source
 from dshapley.sampling.sizes import balanced_by_default, by_work
 
-__all__ = ["Fitting", "Request", "Sampling", "answer", "answers", "default_m", "value"]
+__all__ = [
+    "Fitting",
+    "Request",
+    "Sampling",
+    "affordable",
+    "answer",
+    "answers",
+    "default_m",
+    "potentials_of",
+    "value",
+]
 
 _M, _M_DEAR = 1000, 200
 """The default data set sizes. The second is for models whose marginals take more work for larger
@@ -285,7 +295,7 @@ def answers(asked: Request) -> dict[str, Valuation]:
     rows = asked.database if asked.points is None else asked.points
     Z = rows if asked.groups is None else Bundles(rows, asked.groups)
     crossed = isinstance(asked.test, str) and asked.test == "cross"
-    Us = _potentials(asked, crossed=crossed)
+    Us = potentials_of(asked, asked.database if crossed else _test_rows(asked.test))
     names = [U.metric.name for U in Us]
     _check_distinct(names)
     U = Us[0]  # what follows depends on the learner and the test rows, which all share
@@ -297,7 +307,9 @@ def answers(asked: Request) -> dict[str, Valuation]:
             "leaves out the rows that it tests on"
         )
     n_test = min(len(U.test), MOST_TESTED) if crossed else len(U.test)
-    share = _affordable(Z, U, n_test) if asked.sampling.share is None else asked.sampling.share
+    share = asked.sampling.share
+    if share is None:
+        share = 1.0 if isinstance(Z, Bundles) else affordable(len(Z), U, n_test)
     U.check(asked.database, name="database")
     if not crossed:
         _warn_of_tested(rows, U.test)
@@ -367,15 +379,15 @@ def _context(asked: Request, share: float) -> Context:
     )
 
 
-def _potentials(asked: Request, *, crossed: bool) -> list[ModelPotential]:
-    """The potential by each metric. For cross-fitting its test set is the whole database."""
+def potentials_of(asked: Request, test: Points) -> list[ModelPotential]:
+    """The potential by each metric on these test rows; for cross-fitting they are the database."""
     model = asked.model
     metrics = asked.metric if isinstance(asked.metric, list) else [asked.metric]
     if not metrics:
         raise InputError("metric = []: give at least one metric")
     return potentials(
         _named_model(model, asked.database) if isinstance(model, str) else model,
-        test=asked.database if crossed else _test_rows(asked.test),
+        test=test,
         metrics=metrics,
         empty=asked.fitting.empty,
         min_rows=asked.fitting.min_rows,
@@ -447,17 +459,17 @@ def _is_flat(U: ModelPotential) -> bool:
     return bool(many < 2 * one) and isinstance(U.learner, Fast)
 
 
-def _affordable(Z: Points | Bundles, U: ModelPotential, n_test: int) -> float:
-    """The share of the points to measure: 1 unless measuring all would take more than minutes.
+def affordable(n: int, U: ModelPotential, n_test: int) -> float:
+    """The share of n points to measure: 1 unless measuring all would take more than minutes.
 
     It is a rule of thumb that measures no time, so a call chooses the same points everywhere.
     """
     most = max(_LEAST_MEASURED, round(_SCORES / n_test)) if _is_flat(U) else _LEAST_MEASURED
-    if isinstance(Z, Bundles) or len(Z) <= 2 * most:
+    if n <= 2 * most:
         return 1.0
-    share = float(f"{most / len(Z):.1g}")
+    share = float(f"{most / n:.1g}")
     warn(
-        f"{len(Z):,} points are too many to measure in minutes: a share of {share:g} of them is "
+        f"{n:,} points are too many to measure in minutes: a share of {share:g} of them is "
         "measured and the others are predicted; to measure all, give share=1 (--share 1)"
     )
     return share

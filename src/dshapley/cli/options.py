@@ -16,6 +16,7 @@ import typer
 from dshapley.errors import MOST_M, InputError
 
 if TYPE_CHECKING:
+    from dshapley.api import Request
     from dshapley.data.tables import Prepared
     from dshapley.data.targets import Task
     from dshapley.inference.valuation import Valuation
@@ -254,10 +255,17 @@ class Question:
         self, estimator: Any, prepared: Prepared, stop: StopRule | Stop
     ) -> dict[str, Valuation]:
         """The values by each metric, computed until the rule says stop."""
-        from dshapley.api import Fitting, Request, Sampling, answers
+        from dshapley.api import answers
+
+        with self.workers():
+            return answers(self.request(estimator, prepared, stop))
+
+    def request(self, estimator: Any, prepared: Prepared, stop: StopRule | Stop) -> Request:
+        """The same question without options."""
+        from dshapley.api import Fitting, Request, Sampling
         from dshapley.learners.refit import is_classifier
 
-        request = Request(
+        return Request(
             database=prepared.database,
             model=estimator,
             test="cross" if prepared.test is None else prepared.test,
@@ -282,8 +290,6 @@ class Question:
             store=self.out,
             source=self.source("classification" if is_classifier(estimator) else "regression"),
         )
-        with self.workers():
-            return answers(request)
 
     def workers(self) -> contextlib.AbstractContextManager[None]:
         """The context in which draws are computed by the workers asked for."""

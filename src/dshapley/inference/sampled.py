@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dshapley.data.points import Bundles, Floats, Points
 from dshapley.errors import InputError
+from dshapley.inference.database_error import DatabaseError, database_error
 from dshapley.inference.estimation import Terms, terms
 from dshapley.inference.interpolation import Interpolation, Prediction, fit, shrunk
 from dshapley.inference.test_rows import of_test_rows
@@ -26,6 +27,7 @@ from dshapley.inference.uncertainty import (
     student_quantile,
 )
 from dshapley.inference.valuation import Valuation
+from dshapley.sampling.design import Design
 from dshapley.sampling.draws import NO_FOLD, Draws
 
 __all__ = ["SampledValuation", "estimate"]
@@ -133,9 +135,13 @@ class SampledValuation(Valuation):
         blocks = (influence for _, influence in self.influences())
         return simultaneous_quantile(blocks, confidence, freedom=self.freedom)
 
-    def error_of_sum(self) -> tuple[float, float]:
-        """The standard error of the sum of all values, and its degrees of freedom."""
-        influence = np.sum([part.sum(axis=1) for _, part in self.influences()], axis=0)
+    def error_of_sum(self, weights: Floats | None = None) -> tuple[float, float]:
+        """The standard error of the sum of all values, and its degrees of freedom.
+
+        With `weights` it is the sum of the values times these.
+        """
+        weights = np.ones(len(self)) if weights is None else weights
+        influence = np.sum([part @ weights[columns] for columns, part in self.influences()], axis=0)
         groups = self.terms.groups
         if self.fold_influence is not None:
             groups = np.append(groups, np.full(len(self.fold_influence), groups.max() + 1))
@@ -146,6 +152,20 @@ class SampledValuation(Valuation):
     def _error_is_known(self) -> NDArray[np.bool_]:
         # Where all draws of a point are equal, they tell nothing about the error.
         return self.stderr > 0
+
+    def database_error(self, design: Design | None = None) -> DatabaseError:
+        """How much the values would differ with another database of the same size.
+
+        It is computed from the draws and trains no model: see `inference.database_error`. It is
+        not in `stderr`, which is for this database.
+
+        Parameters
+        ----------
+        design
+            The design of the draws, for draws that do not say how they were made.
+        """
+        of_draws = float(np.sqrt((self.of_draws.stderr**2).mean()))
+        return database_error(self.terms, of_draws=of_draws, design=design)
 
     def noise(self, n: int, *, seed: int = 0) -> Floats:
         """Simulated errors of all values, correlated as the real ones are: (n, points).

@@ -18,6 +18,7 @@ from dshapley.inference.label_evidence import LabelEvidence, label_evidence
 from dshapley.inference.uncertainty import (
     anytime_quantile,
     check_confidence,
+    spearman,
     spread_of,
     student_quantile,
     top_probability,
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+    from dshapley.inference.database_error import DatabaseError
     from dshapley.inference.interpolation import Interpolation, Prediction
+    from dshapley.sampling.design import Design
 
 __all__ = ["Valuation"]
 
@@ -241,7 +244,7 @@ class Valuation(NotebookDisplay):
         size = self.stderr * np.sqrt(noise / known * self.n_draws / (n_draws or self.n_draws))
         rng = np.random.default_rng(0)
         found = [
-            _spearman(self.values, self.values + rng.normal(size=len(self)) * size)
+            spearman(self.values, self.values + rng.normal(size=len(self)) * size)
             for _ in range(max(1, _RANKED // len(self)))
         ]
         return float(np.mean(found))
@@ -396,6 +399,10 @@ class Valuation(NotebookDisplay):
             self._refuse()
         return label_evidence(self.draws, self.points)
 
+    def database_error(self, design: Design | None = None) -> DatabaseError:
+        """How much the values would differ with another database of the same size."""
+        self._refuse()
+
     def shrunk(self) -> Valuation:
         """Each value moved towards its prediction from the other points (empirical Bayes).
 
@@ -467,13 +474,6 @@ def _with_error(name: object, value: float, stderr: float) -> str:
     """A value with twice its standard error, about half a 95 % confidence interval."""
     shown, reach = number(value, 2 * stderr)
     return f"{name} ({shown} ± {reach})" if np.isfinite(stderr) else f"{name} ({shown})"
-
-
-def _spearman(a: Floats, b: Floats) -> float:
-    from scipy.stats import rankdata
-
-    ranks = rankdata(a), rankdata(b)
-    return float(np.corrcoef(*ranks)[0, 1]) if np.ptp(a) > 0 else np.nan
 
 
 def _signal(spread: float, noise: float) -> float:

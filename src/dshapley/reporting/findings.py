@@ -10,6 +10,7 @@ import numpy as np
 from dshapley.data.points import Array, Bundles
 from dshapley.data.targets import are_classes
 from dshapley.formatting import duration, number
+from dshapley.inference.database_error import DatabaseError
 from dshapley.inference.sampled import SampledValuation
 from dshapley.inference.valuation import Valuation
 from dshapley.sampling.draws import Draws
@@ -20,6 +21,7 @@ __all__ = [
     "by_class",
     "cautions",
     "class_labels",
+    "database_sentence",
     "model_sentences",
     "more_time",
     "percentage_points",
@@ -161,6 +163,23 @@ def _own_test_rows(valuation: Valuation, record: Draws) -> str:
         "The errors hold for these test rows. How much the values would differ with different test "
         "rows is not known, because the first draws have too few sets of some sizes."
     )
+
+
+def database_sentence(error: DatabaseError) -> str:
+    """How much the values would differ with another database, and what that compares with."""
+    start = (
+        f"With another {error.rows:,} rows from the same source as the database, the values would "
+        "differ by"
+    )
+    beside = f"The standard error of the draws is {error.of_draws:.2g}."
+    if error.known:
+        return (
+            f"{start} {error.typical:.2g} (standard deviation, root mean square over the rows). "
+            f"{beside}"
+        )
+    needed = error.draws_needed
+    more = "" if needed is None else f" About {needed:,} draws in all would tell how much."
+    return f"{start} at most {error.most:.2g} (95% confidence). {beside}{more}"
 
 
 def more_time(valuation: Valuation) -> list[str]:

@@ -9,4 +9,5 @@
 - `planning`: how many draws a wanted precision takes.
 - `progress`: the progress bar.
 - `source_tables`: the tables that a run was made from, read again.
+- `label_values`: the value of a row with every label, and the expected value over them.
 """

@@ -73,7 +73,9 @@ class Marginals:
         witness = None
         model = U.U if isinstance(U, CrossFitted) else U
         if isinstance(model, ModelPotential) and isinstance(Z, Points):
-            witness = Witness.of(design.database, Z, design.weights)
+            witness = Witness.of(
+                design.database, Z, design.weights, classification=model.classification
+            )
         groups = tuple(
             TestGroups.of_rows(each, seed=design.seed)
             if test_rows and isinstance(each, ModelPotential)
@@ -110,7 +112,7 @@ class Marginals:
             valued, Z = Us[0].outside(self.Z, draw.fold)
         on_test = _on_test_rows(Us, draw.t)
         Vs = [seeded(U, draw.seed) for U in on_test]
-        given, guess = self._answer(Vs[0], draw)
+        answers = self._answers(Vs[0], draw)
 
         def record(gains: Array) -> NDArray[np.float32]:
             found = np.full(len(self.Z), np.nan, dtype=np.float32)
@@ -123,7 +125,7 @@ class Marginals:
         else:
             gains, references = scored.gains(draw.S, Z), []
         results = [
-            Result(draw.k, record(whole), given=given, guess=guess,
+            Result(draw.k, record(whole), answers=answers,
                    moved=None if moved is None else as_record(moved, where))
             for whole, moved in gains
         ]  # fmt: skip
@@ -146,10 +148,10 @@ class Marginals:
         asked = groups is not None and isinstance(U, ModelPotential) and groups.asks(t)
         return groups if asked else None
 
-    def _answer(self, V: Potential, draw: Draw) -> tuple[Array | None, Array | None]:
+    def _answers(self, V: Potential, draw: Draw) -> Array | None:
         """What the model of S says of the points that it was not trained on, if it is asked."""
         if self.witness is None or not self.witness.asks(draw.t, len(draw.S)):
-            return None, None
+            return None
         assert isinstance(V, ModelPotential)
         # All points are asked about, not only the unseen: learners keep tables of the same rows.
         outputs = V.answers(draw.S, self.witness.points, self.witness.labels)

@@ -27,7 +27,7 @@ from dshapley.running.workers import Result, Results, Task, results
 from dshapley.sampling.crossfitting import CrossFitted
 from dshapley.sampling.design import Design
 from dshapley.sampling.draws import Draws
-from dshapley.sampling.evidence import Evidence
+from dshapley.sampling.draws_file import EVIDENCE
 from dshapley.sampling.provenance import About, Context, Identity
 from dshapley.sampling.sizes import shown
 from dshapley.sampling.test_influence import N_GROUPS, TestInfluence
@@ -122,7 +122,7 @@ def run_each(
         balanced=bool(design.balanced),
         n_label_controls=task.n_label_controls,
         folds=Us[0].folds if isinstance(Us[0], CrossFitted) else None,
-        labels=None if task.witness is None else task.witness.labels,
+        asked=None if task.witness is None else task.witness.nothing(),
     )
     abouts = [
         _about(U, design, Z, rule, context or Context(), test_rows=groups is not None)
@@ -376,10 +376,7 @@ def _answers_of(stored: Draws) -> dict[int, dict[str, Any]]:
     evidence = stored.evidence
     if evidence is None:
         return {}
-    return {
-        t: {"given": evidence.given[i], "guess": evidence.guess[i]}
-        for i, t in enumerate(evidence.t.tolist())
-    }
+    return {t: {"answers": evidence.answers[i]} for i, t in enumerate(evidence.t.tolist())}
 
 
 def _moved_of(stored: Draws) -> dict[int, dict[str, Any]]:
@@ -413,7 +410,7 @@ class _Record:
 
     def __init__(self, run: Draws) -> None:
         self._run = run
-        self._answers: dict[str, list[Any]] = {"t": [], "given": [], "guess": []}
+        self._answers: dict[str, list[Any]] = {name: [] for name in EVIDENCE}
         self._of_test: dict[str, list[Any]] = {"t": [], "moved": []}
         self._columns = {
             name: np.concatenate([column, np.empty((16, *column.shape[1:]), column.dtype)])
@@ -430,7 +427,7 @@ class _Record:
                 self._columns[name] = column = np.concatenate([column, np.empty_like(column)])
             column[self._size] = row[name]
         self._size += 1
-        if row.get("given") is not None:
+        if row.get("answers") is not None:
             for name, answers in self._answers.items():
                 answers.append(row[name])
         if row.get("moved") is not None:
@@ -446,7 +443,7 @@ class _Record:
         draws, evidence, of_test = self.draws(), self._run.evidence, self._run.test_influence
         if evidence is not None and self._answers["t"]:
             found = _as_arrays(self._answers, evidence)
-            draws = replace(draws, evidence=Evidence(**found, labels=evidence.labels))
+            draws = replace(draws, evidence=replace(evidence, **found))
         if of_test is not None and self._of_test["t"]:
             found = _as_arrays(self._of_test, of_test)
             draws = replace(draws, test_influence=TestInfluence(**found))

@@ -52,7 +52,7 @@ from dshapley.sealed import BadFileError, read_sealed, write_sealed
 
 __all__ = ["RunFolder", "is_own", "load_run", "versions_of"]
 
-_FORMAT = 8
+_FORMAT = 9
 _WRONG_NUMBERS = (1, 2)
 """The formats of versions that could store draws under wrong numbers after losing workers."""
 _FLUSH_SECONDS = 1.0
@@ -139,7 +139,7 @@ class RunFolder:
         like = self._run.evidence
         if like is None:
             return {}
-        return evidence_parts(Evidence(**self._asked(EVIDENCE, like), labels=like.labels))
+        return evidence_parts(replace(like, **self._asked(EVIDENCE, like)))
 
     def _of_test_rows(self) -> dict[str, Array]:
         """The influence of the test rows in the pending draws, for their shard."""
@@ -274,10 +274,8 @@ def _read_shards(folder: Path, key: bytes, run: Draws) -> tuple[Draws, list[tupl
 def _joined(parts: list[Evidence]) -> Evidence:
     """The evidence of all shards, by t. Answers that two shards have are equal, so one is kept."""
     _, first = np.unique(np.concatenate([part.t for part in parts]), return_index=True)
-    return Evidence(
-        **{name: np.concatenate([getattr(p, name) for p in parts])[first] for name in EVIDENCE},
-        labels=parts[0].labels,
-    )
+    joined = {name: np.concatenate([getattr(p, name) for p in parts])[first] for name in EVIDENCE}
+    return replace(parts[0], **joined)
 
 
 def _all_moved(parts: list[TestInfluence]) -> TestInfluence:

@@ -48,9 +48,8 @@ class Result(NamedTuple):
     """`reference`, `nested` and `label_controls` are for control variates; see
     `dshapley.sampling.draws.ControlVariates`.
     """
-    given: Array | None = None
-    guess: Array | None = None
-    """`given` and `guess` are a row of `dshapley.sampling.evidence.Evidence`, where S was asked."""
+    answers: Array | None = None
+    """A row of `dshapley.sampling.evidence.Evidence.answers`, where S was asked."""
     moved: NDArray[Any] | None = None
     """See `dshapley.sampling.test_influence.TestInfluence`; None where S was not asked."""
     seconds: float = float("nan")

@@ -82,6 +82,10 @@ class CrossFitted:
         rows = np.isin(Z.groups, Z.ids[chosen])
         return chosen, Bundles(Z.points.take(rows), Z.groups[rows])
 
+    def valuing(self, of: NDArray[np.int64]) -> CrossFitted:
+        """The same folds for other points: `of` has the fold of each, or `NO_FOLD`."""
+        return replace(self, folds=Folds(self.folds.n, of))
+
     def check(self, points: Points, *, name: str) -> None:
         """Check the points as U does."""
         self.U.check(points, name=name)

@@ -105,13 +105,13 @@ class Draws(NotebookDisplay):
         balanced: bool = False,
         n_label_controls: int | None = None,
         folds: Folds | None = None,
-        labels: Array | None = None,
+        asked: Evidence | None = None,
         about: About | None = None,
     ) -> Draws:
         """An empty record: no draws yet.
 
         `n_label_controls` is the number of columns of `ControlVariates.label_controls`; None for a
-        record without control variates. `labels` are those of `Evidence.labels`; None for a record
+        record without control variates. `asked` is evidence without answers; None for a record
         without evidence.
         """
         empty = None
@@ -132,7 +132,7 @@ class Draws(NotebookDisplay):
             balanced=balanced,
             control_variates=empty,
             folds=folds,
-            evidence=None if labels is None else Evidence.none(len(Z), labels),
+            evidence=asked,
         )
 
     @property
@@ -178,6 +178,11 @@ class Draws(NotebookDisplay):
             (np.flatnonzero(self.folds.of == fold), tested != fold)
             for fold in np.unique(self.folds.of).tolist()
         ]
+
+    @property
+    def judges_labels(self) -> bool:
+        """Whether models were asked about the labels of classes."""
+        return self.evidence is not None and len(self.evidence.labels) > 0
 
     @property
     def all_valued(self) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 
 from dshapley.data.points import Array, Points, names_digest, names_of
 from dshapley.sampling.draws import NO_FOLD, Draws, Folds
-from dshapley.sampling.evidence import Evidence
+from dshapley.sampling.evidence import UNKNOWN, Evidence
 from dshapley.sampling.provenance import About
 from dshapley.sampling.sizes import LEAST_WEIGHT
 from dshapley.sampling.test_influence import N_GROUPS, TestInfluence
@@ -57,6 +57,7 @@ HEADER = (
     "folds",
     "asked",
     "labels",
+    "codes",
     "n_test_groups",
 )
 
@@ -75,6 +76,7 @@ def header_of(run: Draws) -> dict[str, Array]:
         "folds": np.empty(0, np.int64) if run.folds is None else run.folds.of,
         "asked": np.array(run.evidence is not None),
         "labels": np.empty(0) if run.evidence is None else run.evidence.labels,
+        "codes": np.empty(0, np.int64) if run.evidence is None else run.evidence.codes,
         "n_test_groups": np.array(0 if run.test_influence is None else N_GROUPS),
     }
 
@@ -99,6 +101,7 @@ def check_header(header: Mapping[str, Array]) -> None:
         and header["n_test_groups"].dtype.kind in "iu"
         and header["n_test_groups"] in (0, N_GROUPS),
     }
+    fits["codes"] = fits["labels"] and _are_codes(header["codes"], len(header["labels"]), n)
     fits["folds"] = fits["n_folds"] and _are_folds(folds, int(n_folds), n)
     wrong = [name for name, well in fits.items() if not well]
     if wrong:
@@ -115,12 +118,20 @@ _HEADER_IS = {
     "folds": "must be one fold (int64) for each point, or none without folds",
     "asked": "must be a truth value",
     "labels": "must be numbers or texts in Unicode",
+    "codes": "must be the position (int64) of each point's label, or none without labels",
     "n_test_groups": f"must be 0 or {N_GROUPS}",
 }
 
 
 def _are_labels(labels: Array) -> bool:
     return labels.dtype.kind in "fb" or are_names(labels)
+
+
+def _are_codes(codes: Array, n_labels: int, n_points: int) -> bool:
+    """Whether every point has the code of a label, or no point has one if there are no labels."""
+    if not _is(codes, np.int64, (n_points if n_labels else 0,)):
+        return False
+    return bool(((codes >= UNKNOWN) & (codes < n_labels)).all())
 
 
 def _is(part: Array, dtype: type, shape: tuple[int, ...]) -> bool:
@@ -165,14 +176,16 @@ def empty_run(header: Mapping[str, Array], about: About) -> Draws:
         if header["n_label_controls"] < 0
         else int(header["n_label_controls"]),
         folds=Folds(int(header["n_folds"]), header["folds"]) if header["n_folds"] else None,
-        labels=header["labels"] if header["asked"] else None,
+        asked=Evidence.none(len(header["ids"]), header["labels"], header["codes"])
+        if header["asked"]
+        else None,
         about=about,
     )
     of_test = TestInfluence.none(len(header["ids"])) if header["n_test_groups"] else None
     return replace(run, ids=header["ids"], rows=header["rows"], test_influence=of_test)
 
 
-EVIDENCE = ("t", "given", "guess")
+EVIDENCE = ("t", "answers")
 """The arrays of `Evidence` in a file; their names there begin with "evidence."."""
 
 
@@ -184,9 +197,7 @@ def evidence_parts(evidence: Evidence) -> dict[str, Array]:
 def evidence_of(parts: Mapping[str, Array], run: Draws) -> Evidence:
     """The evidence in a file, about the points of this run; `DamagedError` if it cannot be."""
     assert run.evidence is not None
-    found = Evidence(
-        **{name: parts[f"evidence.{name}"] for name in EVIDENCE}, labels=run.evidence.labels
-    )
+    found = replace(run.evidence, **{name: parts[f"evidence.{name}"] for name in EVIDENCE})
     n = len(found.t) if found.t.ndim == 1 else -1
     fits = all(
         _is(getattr(found, name), empty.dtype.type, (n, *empty.shape[1:]))
@@ -224,13 +235,12 @@ def test_influence_of(parts: Mapping[str, Array], run: Draws) -> TestInfluence:
 
 
 def _are_answers(found: Evidence) -> bool:
-    """Whether these are probabilities (for regression numbers), and guesses where they are."""
-    missing, n_labels = np.isnan(found.given), len(found.labels)
-    if not n_labels:
-        return bool((found.guess == -1).all()) and _are_moderate(found.given[~missing])
-    given, guess = found.given[~missing], found.guess[~missing]
-    probable = ((given >= 0) & (given <= 1 + 1e-6)).all() and (found.guess[missing] == -1).all()
-    return bool(probable and ((guess >= 0) & (guess < n_labels)).all())
+    """Whether these are probabilities of all labels (for regression numbers), or missing."""
+    missing = np.isnan(found.answers).all(axis=2)
+    known = found.answers[~missing]
+    if not len(found.labels):
+        return _are_moderate(known)
+    return bool(((known >= 0) & (known <= 1 + 1e-6)).all())
 
 
 def check_columns(shard: Mapping[str, Array], run: Draws) -> None:
