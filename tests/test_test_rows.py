@@ -65,7 +65,7 @@ def test_a_pseudo_influence_is_what_leaving_the_group_out_does(metric, model):
     U = ds.potential(model, test=test, metric=metric, empty=0.5)
     design = ds.Design(database, 20, weights="uniform", seed=1)
     draws = run_each([U], design, points, stop=3, test_rows=True)[0]
-    groups = TestGroups.of_rows(U, seed=1)
+    groups = TestGroups.of_rows(U)
     for t in range(3):
         draw = design.draw(t)
         for g in range(N_GROUPS):
@@ -98,7 +98,7 @@ def test_ranks_are_those_of_scipy():
 def test_only_where_the_metric_means_the_same_without_each_group():
     def groups(y, metric, n=None):
         test = ds.Points(np.zeros((len(y), 1)), y)
-        return TestGroups.of_rows(ds.potential(GaussianNB(), test=test, metric=metric), seed=0)
+        return TestGroups.of_rows(ds.potential(GaussianNB(), test=test, metric=metric))
 
     few = np.repeat([0, 1], [59, 1])
     assert groups(few, "accuracy") is not None  # a mean over rows is defined for any
@@ -163,7 +163,8 @@ def test_what_all_points_share_moves_no_order():
     shared = of_test.moved + np.linspace(-1, 1, N_GROUPS, dtype=np.float32)[:, np.newaxis]
     moved = ds.estimate(replace(found.draws, test_influence=replace(of_test, moved=shared)))
     assert moved.stderr.mean() > 10 * found.stderr.mean()
-    assert moved.reliability == pytest.approx(found.reliability, abs=0.05)
+    # It would be 0 if this counted; pooling over the points hides a little of what is their own.
+    assert moved.reliability == pytest.approx(found.reliability, abs=0.1)
 
 
 def test_both_errors_are_stated():

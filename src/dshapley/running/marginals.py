@@ -77,9 +77,7 @@ class Marginals:
                 design.database, Z, design.weights, classification=model.classification
             )
         groups = tuple(
-            TestGroups.of_rows(each, seed=design.seed)
-            if test_rows and isinstance(each, ModelPotential)
-            else None
+            TestGroups.of_rows(each) if test_rows and isinstance(each, ModelPotential) else None
             for each in Us
         )
         return cls(

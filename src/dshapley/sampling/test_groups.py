@@ -42,14 +42,15 @@ class TestGroups:
     _made: list[Query] = field(default_factory=list)
 
     @staticmethod
-    def of_rows(U: ModelPotential, *, seed: int) -> TestGroups | None:
+    def of_rows(U: ModelPotential) -> TestGroups | None:
         """The groups of the test rows of U; None if the metric is not defined without each.
 
-        None too for a learner that would train its models again for each score.
+        None too for a learner that would train its models again for each score. The groups do not
+        depend on the run's seed, so runs with the same test rows have the same groups.
         """
         if len(U.test) < _LEAST * N_GROUPS or not hasattr(U.learner, "scores_by_each"):
             return None
-        found = TestGroups(in_folds(U.test, n_folds=N_GROUPS, seed=seed))
+        found = TestGroups(in_folds(U.test, n_folds=N_GROUPS))
         return found if found._are_defined(U) else None
 
     def _are_defined(self, U: ModelPotential) -> bool:
