@@ -273,9 +273,9 @@ def test_only_what_is_missing_is_computed(tmp_path):
     asked = []
     original = Marginals._results
 
-    def spy(self, draw, Us, where):
-        asked.append((draw.t, [U.metric.name for U in Us]))
-        return original(self, draw, Us, where)
+    def spy(self, draw, chosen, where):
+        asked.append((draw.t, [self.Us[i].metric.name for i in chosen]))
+        return original(self, draw, chosen, where)
 
     run_folders(tmp_path / "run" / "accuracy", metric="accuracy", stop=3)
     with pytest.MonkeyPatch.context() as patch:

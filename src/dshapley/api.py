@@ -333,7 +333,7 @@ def answers(asked: Request) -> dict[str, Valuation]:
     try:
         records = run_each(
             tested, design, Z, stop=rule, stores=_stores(asked, names), n_jobs=asked.n_jobs,
-            context=_context(asked, share),
+            context=_context(asked, share), test_rows=True,
         )  # fmt: skip
     except Interrupted as stop:
         with contextlib.suppress(InputError):  # too few draws for values are not an error here

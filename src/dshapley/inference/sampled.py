@@ -15,6 +15,7 @@ from dshapley.errors import InputError
 from dshapley.inference.database_error import DatabaseError, database_error
 from dshapley.inference.estimation import Terms, terms
 from dshapley.inference.interpolation import Interpolation, Prediction, fit, shrunk
+from dshapley.inference.test_rows import of_test_rows
 from dshapley.inference.uncertainty import (
     BetweenFolds,
     Freedom,
@@ -54,7 +55,8 @@ class SampledValuation(Valuation):
         The same values with the sampling errors of the draws alone.
     fold_influence
         The influence of each fold (row) on each value, for cross-fitted values whose spread
-        between folds is larger than the draws explain; None otherwise.
+        between folds is larger than the draws explain. With test rows of their own, it is that of
+        each group of test rows (`inference.test_rows`). None otherwise.
     """
 
     terms: Terms
@@ -120,8 +122,8 @@ class SampledValuation(Valuation):
     def influences(self) -> Iterator[tuple[NDArray[np.intp], Floats]]:
         """The influence of each draw (row) on some points at a time, and which points.
 
-        The square sum over the rows is the variance of a value. For cross-fitted values the last
-        rows are the influences of the folds.
+        The square sum over the rows is the variance of a value. The last rows are the influences
+        of the folds, or of the groups of test rows, if the errors include them.
         """
         for block in self.terms.blocks():
             rows = [block.influence]
@@ -319,7 +321,28 @@ def estimate(
         terms=how,
         disorder=disorder,
     )
-    return found if draws.folds is None or how.unseen else _with_spread(found, by_fold)
+    if how.unseen:
+        return found
+    return _with_test_rows(found) if draws.folds is None else _with_spread(found, by_fold)
+
+
+def _with_test_rows(alone: SampledValuation) -> SampledValuation:
+    """The same values, with errors that include those of the test rows, if the draws tell them."""
+    of_test = of_test_rows(alone.terms)
+    if of_test is None:
+        return alone
+    own, beyond = alone.stderr**2, (of_test.influence**2).sum(axis=0)
+    variance, common = own + beyond, of_test.influence.mean(axis=1)
+    share = float(beyond.mean() / variance.mean()) if variance.any() else 0.0
+    return replace(
+        alone,
+        stderr=np.sqrt(variance),
+        disorder=alone.disorder + max(float(beyond.mean() - common @ common), 0.0),
+        # Welch and Satterthwaite: each part counts as far as it is part of the variance.
+        freedom=1 / ((1 - share) ** 2 / alone.freedom + share**2 / of_test.freedom),
+        alone=alone,
+        fold_influence=of_test.influence,
+    )
 
 
 def _with_spread(alone: SampledValuation, by_fold: Floats) -> SampledValuation:

@@ -162,8 +162,9 @@ class Valuation(NotebookDisplay):
     def widened(self) -> float:
         """How many times larger the errors are than those of `of_draws` (root mean square).
 
-        Above 1 for cross-fitted values, whose errors include the spread between folds. More draws
-        lower the errors of the draws; only more test rows lower the spread.
+        Above 1 if the errors include those of the test rows: for cross-fitted values the spread
+        between folds, else that between groups of test rows. More draws lower the errors of the
+        draws; only more test rows lower the rest.
         """
         return 1.0
 
@@ -202,7 +203,7 @@ class Valuation(NotebookDisplay):
     def most_reliable(self) -> float:
         """The reliability after endless draws; NaN where the errors are not known.
 
-        Below 1 for cross-fitted values, whose test rows leave an error of their own.
+        Below 1 where the test rows leave an error of their own.
         """
         spread, noise = self._spread_and_noise()
         lasting = self._lasting_noise()
@@ -358,8 +359,8 @@ class Valuation(NotebookDisplay):
     def influences(self) -> Iterator[tuple[NDArray[np.intp], Floats]]:
         """The influence of each draw (row) on some points at a time, and which points.
 
-        The square sum over the rows is the variance of a value. For cross-fitted values the last
-        rows are the influences of the folds.
+        The square sum over the rows is the variance of a value. The last rows are the influences
+        of the folds, or of the groups of test rows, if the errors include them.
         """
         self._refuse()
 

@@ -18,7 +18,7 @@ from dshapley.data.points import Array, Bundles, Floats, Points
 from dshapley.errors import FitError
 from dshapley.learners.protocol import Query
 from dshapley.learners.refit import Refit, check_min_rows, described, training_sets
-from dshapley.metrics import METRICS
+from dshapley.metrics import METRICS, SomeRows, WithoutGroup
 
 __all__ = [
     "Asked",
@@ -351,7 +351,12 @@ def _scores_of(block: Array | Scored, asked: Asked) -> Floats:
     found = np.empty((len(block), len(asked.queries)))
     for i, query in enumerate(asked.queries):
         outputs = _for_the_metric(block, asked.classes, query)
-        if asked.is_shared and query.metric.score not in _OURS:
+        score = query.metric.score
+        if (
+            asked.is_shared
+            and score not in _OURS
+            and not isinstance(score, SomeRows | WithoutGroup)
+        ):
             outputs = outputs.copy()  # a metric that changes its argument must harm no other
         found[:, i] = query.score(outputs)
     return found

@@ -13,6 +13,7 @@ from dshapley.formatting import duration, number
 from dshapley.inference.database_error import DatabaseError
 from dshapley.inference.sampled import SampledValuation
 from dshapley.inference.valuation import Valuation
+from dshapley.sampling.draws import Draws
 
 __all__ = [
     "ByClass",
@@ -130,10 +131,7 @@ def _test_rows(valuation: Valuation) -> list[str]:
     if record.folds is None:
         if "test" not in record.about.identity.potential:
             return []
-        return [
-            "The errors hold for these test rows. With different test rows the values would differ "
-            "by more; without --test the errors include this."
-        ]
+        return [_own_test_rows(valuation, record)]
     line = (
         f"Each row is tested only on rows of the other {record.folds.n - 1} of {record.folds.n} "
         "parts of the table"
@@ -146,6 +144,25 @@ def _test_rows(valuation: Valuation) -> list[str]:
         f"{valuation.widened:.1f} times those of the draws alone. More rows lower that part of the "
         "errors; more draws do not."
     ]
+
+
+def _own_test_rows(valuation: Valuation, record: Draws) -> str:
+    """Whether the errors of a run with test rows of its own include those of the test rows."""
+    if valuation.widened > 1 and math.isfinite(valuation.widened):
+        return (
+            "The errors include the choice of the test rows, and are "
+            f"{valuation.widened:.1f} times those of the draws alone. More test rows lower that "
+            "part of the errors; more draws do not."
+        )
+    if record.test_influence is None:
+        return (
+            "The errors hold for these test rows. With different test rows the values would differ "
+            "by more."
+        )
+    return (
+        "The errors hold for these test rows. How much the values would differ with different test "
+        "rows is not known, because the first draws have too few sets of some sizes."
+    )
 
 
 def database_sentence(error: DatabaseError) -> str:
@@ -177,8 +194,8 @@ def more_time(valuation: Valuation) -> list[str]:
         if not most < wanted:
             return []
         return [
-            f"More draws alone would raise the reliability to {most:.2f} at most. More rows in the "
-            "table, or a test table with more rows than this one (--test), would raise it further."
+            f"More draws alone would raise the reliability to {most:.2f} at most. "
+            f"{_more_rows(valuation).capitalize()} would raise it further."
         ]
     if needed <= valuation.n_draws:
         return []
@@ -265,8 +282,15 @@ def _open_order(valuation: Valuation) -> list[str]:
 def _remedy(valuation: Valuation) -> str:
     """What would lower the errors."""
     if valuation.widened > 1 and valuation.of_draws.reliability >= _OPEN:
-        return "bring more rows, or a test table with more rows than this one (--test),"
+        return f"bring {_more_rows(valuation)}"
     return "make more draws"
+
+
+def _more_rows(valuation: Valuation) -> str:
+    """The rows that would lower the part of the errors that draws do not lower."""
+    if valuation.draws is not None and valuation.draws.folds is None:
+        return "more test rows"
+    return "more rows in the table, or a test table with more rows than this one (--test),"
 
 
 def _skewed(valuation: Valuation) -> list[str]:

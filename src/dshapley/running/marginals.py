@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,8 @@ from dshapley.sampling.crossfitting import CrossFitted
 from dshapley.sampling.design import Design, Draw
 from dshapley.sampling.draws import NO_FOLD
 from dshapley.sampling.sizes import bands
+from dshapley.sampling.test_groups import TestGroups
+from dshapley.sampling.test_influence import N_GROUPS
 from dshapley.sampling.witness import Witness
 
 __all__ = ["FEWEST_REFERENCES", "Marginals", "Tested", "as_record"]
@@ -48,11 +51,15 @@ class Marginals:
     """The label controls of each fold; empty if the run keeps no control variates."""
     witness: Witness | None
     """Which models are asked about the points they were not trained on; None if none is."""
+    test_groups: tuple[TestGroups | None, ...] = ()
+    """The groups of test rows of each potential; None for one that is not scored without them."""
     lacking: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """The positions of the potentials that lack a draw, for draws that some of them have."""
 
     @classmethod
-    def of(cls, Us: Tested, design: Design, Z: Points | Bundles) -> Marginals:
+    def of(
+        cls, Us: Tested, design: Design, Z: Points | Bundles, *, test_rows: bool = False
+    ) -> Marginals:
         """The function that computes the draws of this run."""
         U = Us[0]
         if isinstance(U, CrossFitted) != (design.folds is not None):
@@ -69,7 +76,13 @@ class Marginals:
             witness = Witness.of(
                 design.database, Z, design.weights, classification=model.classification
             )
-        return cls(Us=Us, design=design, Z=Z, label_controls=of_fold, witness=witness)
+        groups = tuple(
+            TestGroups.of_rows(each) if test_rows and isinstance(each, ModelPotential) else None
+            for each in Us
+        )
+        return cls(
+            Us=Us, design=design, Z=Z, label_controls=of_fold, witness=witness, test_groups=groups
+        )
 
     @property
     def n_label_controls(self) -> int | None:
@@ -81,7 +94,7 @@ class Marginals:
         chosen = self.lacking.get(t, everyone)
         where = f"draw {t} of seed {self.design.seed} (k = {draw.k}, so |S| = {draw.k - 1})"
         try:
-            found = self._results(draw, [self.Us[i] for i in chosen], where)
+            found = self._results(draw, chosen, where)
         except DrawError:
             raise
         except Exception as error:
@@ -89,10 +102,9 @@ class Marginals:
         of = dict(zip(chosen, found, strict=True))
         return Results(tuple(of.get(i) for i in everyone))
 
-    def _results(
-        self, draw: Draw, Us: Sequence[Potential | CrossFitted], where: str
-    ) -> list[Result]:
-        """The result of the draw for each of these potentials."""
+    def _results(self, draw: Draw, chosen: Sequence[int], where: str) -> list[Result]:
+        """The result of the draw for each of the chosen potentials."""
+        Us = [self.Us[i] for i in chosen]
         Z, valued = self.Z, np.ones(len(self.Z), dtype=bool)
         if isinstance(Us[0], CrossFitted):
             valued, Z = Us[0].outside(self.Z, draw.fold)
@@ -105,22 +117,34 @@ class Marginals:
             found[valued] = as_record(gains, where)
             return found
 
+        scored = _Scored(Vs, [self._asked(i, draw.t) for i in chosen])
+        if self.label_controls:
+            gains, references = self._with_reference(scored, draw, Z)
+        else:
+            gains, references = scored.gains(draw.S, Z), []
+        results = [
+            Result(draw.k, record(whole), answers=answers,
+                   moved=None if moved is None else as_record(moved, where))
+            for whole, moved in gains
+        ]  # fmt: skip
         if not self.label_controls:
-            return [
-                Result(draw.k, record(gains), answers=answers)
-                for gains in marginals_of_each(Vs, draw.S, Z)
-            ]
+            return results
         controls = np.zeros(self.n_label_controls or 0)
         own = self.label_controls[draw.fold](draw.S.y)
         controls[: len(own)] = own  # fewer if one fold has all rows of a class
         nested = self._nested(draw.t, [seeded(U, draw.seed ^ 1) for U in on_test])
-        results = []
-        for (gains, reference), U_nested in zip(
-            self._with_reference(Vs, draw, Z), nested, strict=True
-        ):
+        for reference, U_nested in zip(references, nested, strict=True):
             _check_controls(reference, U_nested, where)
-            results.append(Result(draw.k, record(gains), reference, U_nested, controls, answers))
-        return results
+        return [
+            result._replace(reference=reference, nested=U_nested, label_controls=controls)
+            for result, reference, U_nested in zip(results, references, nested, strict=True)
+        ]
+
+    def _asked(self, i: int, t: int) -> TestGroups | None:
+        """The groups of test rows that potential i is scored on in draw t, if it is."""
+        U, groups = self.Us[i], self.test_groups[i] if self.test_groups else None
+        asked = groups is not None and isinstance(U, ModelPotential) and groups.asks(t)
+        return groups if asked else None
 
     def _answers(self, V: Potential, draw: Draw) -> Array | None:
         """What the model of S says of the points that it was not trained on, if it is asked."""
@@ -132,19 +156,21 @@ class Marginals:
         return self.witness.answer(outputs, self.witness.unseen(draw.rows))
 
     def _with_reference(
-        self, Us: list[Potential], draw: Draw, Z: Points | Bundles
-    ) -> list[tuple[Array, float]]:
+        self, scored: _Scored, draw: Draw, Z: Points | Bundles
+    ) -> tuple[list[Gains], list[float]]:
         """The marginals of Z, and the mean marginal of the reference sample, for one S."""
         whole = isinstance(self.Z, Points) and self.Z.key == self.design.database.key
         if whole:
-            return [(gains, float(gains.mean())) for gains in marginals_of_each(Us, draw.S, Z)]
+            gains = scored.gains(draw.S, Z)
+            return gains, [float(found.mean()) for found, _ in gains]
         R = self.design.reference(draw.t, max(FEWEST_REFERENCES, min(_MOST, len(self.Z) // 20)))
         if isinstance(Z, Bundles):
-            ours, theirs = (marginals_of_each(Us, draw.S, part) for part in (Z, R))
-            return [(gains, float(of_R.mean())) for gains, of_R in zip(ours, theirs, strict=True)]
+            theirs = marginals_of_each(scored.Vs, draw.S, R)
+            return scored.gains(draw.S, Z), [float(found.mean()) for found in theirs]
         # One call for both, so that the model of S is trained only once.
-        both = marginals_of_each(Us, draw.S, Z + R)
-        return [(gains[: len(Z)], float(gains[len(Z) :].mean())) for gains in both]
+        n, both = len(Z), scored.gains(draw.S, Z + R)
+        gains = [(g[:n], None if moved is None else moved[:, :n]) for g, moved in both]
+        return gains, [float(g[n:].mean()) for g, _ in both]
 
     def _nested(self, t: int, Us: list[Potential]) -> list[Floats]:
         """U of nested sets of 0, 1, 3, 7, ..., m points; NaN except in every so many draws."""
@@ -154,6 +180,34 @@ class Marginals:
         B = self.design.nested(t)
         found = np.array([values_of_each(Us, B.take(slice(0, n))) for n in sizes])
         return [np.array(column) for column in found.T]
+
+
+Gains: TypeAlias = tuple[Array, Array | None]
+"""The marginals, and how far each group of test rows moves them, where that is asked for."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Scored:
+    """The potentials of a draw, and the groups of test rows that each is scored on too."""
+
+    Vs: list[Potential]
+    groups: list[TestGroups | None]
+
+    def gains(self, S: Points, Z: Points | Bundles) -> list[Gains]:
+        """The marginals of Z by each potential. One call scores the same models on all rows."""
+        asked = list(self.Vs)
+        for V, groups in zip(self.Vs, self.groups, strict=True):
+            if groups is not None:
+                asked += groups.turned(cast("ModelPotential", V))
+        found = marginals_of_each(asked, S, Z)
+        rest, gains = iter(found[len(self.Vs) :]), list[Gains]()
+        for V, groups, whole in zip(self.Vs, self.groups, found, strict=False):
+            moved = None
+            if groups is not None:
+                turned = np.stack(list(itertools.islice(rest, N_GROUPS)))
+                moved = groups.moved(cast("ModelPotential", V), whole, turned)
+            gains.append((whole, moved))
+        return gains
 
 
 def _on_test_rows(Us: Sequence[Potential | CrossFitted], t: int) -> list[Potential]:

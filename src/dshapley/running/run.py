@@ -30,6 +30,7 @@ from dshapley.sampling.draws import Draws
 from dshapley.sampling.draws_file import EVIDENCE
 from dshapley.sampling.provenance import About, Context, Identity
 from dshapley.sampling.sizes import shown
+from dshapley.sampling.test_influence import N_GROUPS, TestInfluence
 
 __all__ = ["METHOD", "Interrupted", "gather", "labels_of_test", "run", "run_each"]
 
@@ -101,17 +102,20 @@ def run_each(
     n_jobs: int | None = None,
     progress: bool | None = None,
     context: Context | None = None,
+    test_rows: bool = False,
 ) -> list[Draws]:
     """The draws of each of several potentials that differ by their metric, from the same models.
 
     They are, bit for bit, those of a run of each alone. The stop rule sees the draws of the first.
-    `stores` has a run folder for each; a draw is computed for those that lack it.
+    `stores` has a run folder for each; a draw is computed for those that lack it. With
+    `test_rows`, the first draws are also scored without each group of the test rows, where the
+    metric allows it, so that errors include the test rows (`dshapley.sampling.test_groups`).
     """
     for U in Us:
         check_points(U, design.database, name="database")
         check_points(U, Z, name="points")
     rule = as_rule(stop)
-    task = Marginals.of(Us, design, Z)
+    task = Marginals.of(Us, design, Z, test_rows=test_rows)
     begun = Draws.none(
         Z,
         weights=design.weights,
@@ -120,14 +124,22 @@ def run_each(
         folds=Us[0].folds if isinstance(Us[0], CrossFitted) else None,
         asked=None if task.witness is None else task.witness.nothing(),
     )
-    abouts = [_about(U, design, Z, rule, context or Context()) for U in Us]
+    abouts = [
+        _about(U, design, Z, rule, context or Context(), test_rows=groups is not None)
+        for U, groups in zip(Us, task.test_groups, strict=True)
+    ]
     for U in Us:
         if hasattr(U, "warm_up"):
             U.warm_up(design.database, Z)
-    folders = _folders(stores, [replace(begun, about=about) for about in abouts])
+    runs = [
+        replace(
+            begun, about=about,
+            test_influence=None if groups is None else TestInfluence.none(len(Z)),
+        )
+        for about, groups in zip(abouts, task.test_groups, strict=True)
+    ]  # fmt: skip
     tracks = [
-        _Track(replace(begun, about=about), folder)
-        for about, folder in zip(abouts, folders, strict=True)
+        _Track(run_, folder) for run_, folder in zip(runs, _folders(stores, runs), strict=True)
     ]
     stored = [set(track.where) for track in tracks]
     partial = set[int]().union(*stored) - stored[0].intersection(*stored)
@@ -153,6 +165,8 @@ def _about(
     Z: Points | Bundles,
     rule: StopRule,
     context: Context,
+    *,
+    test_rows: bool,
 ) -> About:
     """What identifies the run of this potential, and what else its manifest keeps."""
     potential = describe(U)
@@ -170,6 +184,7 @@ def _about(
         database=design.database.fingerprint(),
         points=Z.fingerprint(),
         ids=names_digest(Z.ids),
+        options={"test groups": N_GROUPS} if test_rows else {},
         potential=potential,
     )
     context = replace(
@@ -239,6 +254,8 @@ class _Track:
         self.stored = begun if folder is None else folder.stored()
         self.where = {int(t): i for i, t in enumerate(self.stored.t)}
         self._columns, self._answers = self.stored.columns(), _answers_of(self.stored)
+        for t, moved in _moved_of(self.stored).items():
+            self._answers[t] = self._answers.get(t, {}) | moved
 
     def append(self, t: int, result: Result | None) -> None:
         """Append draw t, which is stored already if there is no result."""
@@ -362,6 +379,14 @@ def _answers_of(stored: Draws) -> dict[int, dict[str, Any]]:
     return {t: {"answers": evidence.answers[i]} for i, t in enumerate(evidence.t.tolist())}
 
 
+def _moved_of(stored: Draws) -> dict[int, dict[str, Any]]:
+    """The influence of the test rows in each stored draw that has it."""
+    found = stored.test_influence
+    if found is None:
+        return {}
+    return {t: {"moved": found.moved[i]} for i, t in enumerate(found.t.tolist())}
+
+
 _TRIED, _ANSWER, _LONG = 4, 100, 600.0
 """After `_TRIED` draws a warning is given if `_ANSWER` draws, about as many as an answer takes,
 would take longer than `_LONG` seconds.
@@ -386,6 +411,7 @@ class _Record:
     def __init__(self, run: Draws) -> None:
         self._run = run
         self._answers: dict[str, list[Any]] = {name: [] for name in EVIDENCE}
+        self._of_test: dict[str, list[Any]] = {"t": [], "moved": []}
         self._columns = {
             name: np.concatenate([column, np.empty((16, *column.shape[1:]), column.dtype)])
             for name, column in run.columns().items()
@@ -404,21 +430,29 @@ class _Record:
         if row.get("answers") is not None:
             for name, answers in self._answers.items():
                 answers.append(row[name])
+        if row.get("moved") is not None:
+            for name, moved in self._of_test.items():
+                moved.append(row[name])
 
     def draws(self) -> Draws:
-        """The record so far, without the evidence, which no stop rule needs."""
+        """The record so far, without what models were asked besides, which no stop rule needs."""
         return self._run.of({name: part[: self._size] for name, part in self._columns.items()})
 
     def whole(self) -> Draws:
-        """The record so far, with the evidence."""
-        evidence = self._run.evidence
-        if evidence is None or not self._answers["t"]:
-            return self.draws()
-        found = {
-            name: np.array(rows, dtype=getattr(evidence, name).dtype)
-            for name, rows in self._answers.items()
-        }
-        return replace(self.draws(), evidence=replace(evidence, **found))
+        """The whole record so far."""
+        draws, evidence, of_test = self.draws(), self._run.evidence, self._run.test_influence
+        if evidence is not None and self._answers["t"]:
+            found = _as_arrays(self._answers, evidence)
+            draws = replace(draws, evidence=replace(evidence, **found))
+        if of_test is not None and self._of_test["t"]:
+            found = _as_arrays(self._of_test, of_test)
+            draws = replace(draws, test_influence=TestInfluence(**found))
+        return draws
+
+
+def _as_arrays(rows: Mapping[str, list[Any]], like: Any) -> dict[str, Any]:
+    """The lists as arrays of the types that the fields of `like` have."""
+    return {name: np.array(part, dtype=getattr(like, name).dtype) for name, part in rows.items()}
 
 
 def _how_to_resume(n: int, folder: RunFolder | None, n_metrics: int) -> str:

@@ -50,6 +50,8 @@ class Result(NamedTuple):
     """
     answers: Array | None = None
     """A row of `dshapley.sampling.evidence.Evidence.answers`, where S was asked."""
+    moved: NDArray[Any] | None = None
+    """See `dshapley.sampling.test_influence.TestInfluence`; None where S was not asked."""
     seconds: float = float("nan")
     t: int = -1
     """The number of the draw. The worker sets it, and it is checked before the draw is stored."""

@@ -14,11 +14,13 @@ from dshapley.sampling.draws import NO_FOLD, Draws, Folds
 from dshapley.sampling.evidence import UNKNOWN, Evidence
 from dshapley.sampling.provenance import About
 from dshapley.sampling.sizes import LEAST_WEIGHT
+from dshapley.sampling.test_influence import N_GROUPS, TestInfluence
 from dshapley.sealed import MODERATE, DamagedError, check_part_names
 
 __all__ = [
     "EVIDENCE",
     "HEADER",
+    "OF_TEST",
     "are_names",
     "check_columns",
     "check_header",
@@ -33,6 +35,8 @@ __all__ = [
     "parts_of",
     "plain_about",
     "same_names",
+    "test_influence_of",
+    "test_parts",
 ]
 
 _MOST_LABEL_CONTROLS = 1000
@@ -54,6 +58,7 @@ HEADER = (
     "asked",
     "labels",
     "codes",
+    "n_test_groups",
 )
 
 
@@ -72,6 +77,7 @@ def header_of(run: Draws) -> dict[str, Array]:
         "asked": np.array(run.evidence is not None),
         "labels": np.empty(0) if run.evidence is None else run.evidence.labels,
         "codes": np.empty(0, np.int64) if run.evidence is None else run.evidence.codes,
+        "n_test_groups": np.array(0 if run.test_influence is None else N_GROUPS),
     }
 
 
@@ -91,6 +97,9 @@ def check_header(header: Mapping[str, Array]) -> None:
         "n_folds": numbers and n_folds.dtype.kind in "iu",
         "asked": header["asked"].shape == () and header["asked"].dtype == bool,
         "labels": header["labels"].ndim == 1 and _are_labels(header["labels"]),
+        "n_test_groups": header["n_test_groups"].shape == ()
+        and header["n_test_groups"].dtype.kind in "iu"
+        and header["n_test_groups"] in (0, N_GROUPS),
     }
     fits["codes"] = fits["labels"] and _are_codes(header["codes"], len(header["labels"]), n)
     fits["folds"] = fits["n_folds"] and _are_folds(folds, int(n_folds), n)
@@ -110,6 +119,7 @@ _HEADER_IS = {
     "asked": "must be a truth value",
     "labels": "must be numbers or texts in Unicode",
     "codes": "must be the position (int64) of each point's label, or none without labels",
+    "n_test_groups": f"must be 0 or {N_GROUPS}",
 }
 
 
@@ -171,7 +181,8 @@ def empty_run(header: Mapping[str, Array], about: About) -> Draws:
         else None,
         about=about,
     )
-    return replace(run, ids=header["ids"], rows=header["rows"])
+    of_test = TestInfluence.none(len(header["ids"])) if header["n_test_groups"] else None
+    return replace(run, ids=header["ids"], rows=header["rows"], test_influence=of_test)
 
 
 EVIDENCE = ("t", "answers")
@@ -195,6 +206,31 @@ def evidence_of(parts: Mapping[str, Array], run: Draws) -> Evidence:
     known = fits and np.isin(found.t, parts["t"]).all() and (np.diff(found.t) > 0).all()
     if not known or not _are_answers(found):
         raise DamagedError("it does not fit the run: its evidence is not that of its draws")
+    return found
+
+
+OF_TEST = ("t", "moved")
+"""The arrays of `TestInfluence` in a file; their names there begin with "test."."""
+
+
+def test_parts(found: TestInfluence) -> dict[str, Array]:
+    """The arrays of the influence of the test rows, by their names in a file."""
+    return {f"test.{name}": getattr(found, name) for name in OF_TEST}
+
+
+def test_influence_of(parts: Mapping[str, Array], run: Draws) -> TestInfluence:
+    """The influence of the test rows in a file; `DamagedError` if it cannot be that of this run."""
+    empty = run.test_influence
+    assert empty is not None
+    found = TestInfluence(**{name: parts[f"test.{name}"] for name in OF_TEST})
+    n = len(found.t) if found.t.ndim == 1 else -1
+    fits = all(
+        _is(getattr(found, name), part.dtype.type, (n, *part.shape[1:]))
+        for name, part in (("t", empty.t), ("moved", empty.moved))
+    )
+    known = fits and np.isin(found.t, parts["t"]).all() and (np.diff(found.t) > 0).all()
+    if not known or not _are_moderate(found.moved):
+        raise DamagedError("it does not fit the run: its test rows are not those of its draws")
     return found
 
 
@@ -273,7 +309,9 @@ def parts_of(draws: Draws) -> dict[str, Array]:
     are computed with keeps its type, because another type would change their last bits.
     """
     draws = replace(draws, evidence=None)  # a run folder keeps it
-    found = {name: np.asarray(part) for name, part in (header_of(draws) | draws.columns()).items()}
+    of_test = {} if draws.test_influence is None else test_parts(draws.test_influence)
+    parts = header_of(draws) | draws.columns() | of_test
+    found = {name: np.asarray(part) for name, part in parts.items()}
     found["ids"] = names(draws.ids)
     for name in ("rows", "folds", "t", "k"):
         found[name] = exact(f"draws.{name}", found[name], np.int64)
@@ -305,8 +343,12 @@ def draws_of(parts: Mapping[str, Array], columns: list[str], about: About) -> Dr
 
     Unlike a run's, its marginals may be float64, and it may have no times.
     """
-    check_part_names(parts, {*HEADER, *columns}, prefix="draws.")
+    asked = any(name.startswith("test.") for name in parts)
+    of_test = [f"test.{name}" for name in OF_TEST] if asked else []
+    check_part_names(parts, {*HEADER, *columns, *of_test}, prefix="draws.")
     check_header(parts)
+    if bool(of_test) != bool(parts["n_test_groups"]):
+        raise DamagedError("'draws.n_test_groups' does not fit the parts")
     run = empty_run(parts, about)
     if "seconds" not in columns:
         run = replace(run, seconds=None)
@@ -319,7 +361,8 @@ def draws_of(parts: Mapping[str, Array], columns: list[str], about: About) -> Dr
     most = min(max(_FEW_FOLDS, len(parts["t"])), _MOST_FOLDS)
     if parts["n_folds"] > most:
         raise DamagedError(f"draws.n_folds is {parts['n_folds']}, which is above {most}")
-    return run.of(found)
+    draws = run.of(found)
+    return replace(draws, test_influence=test_influence_of(parts, draws)) if of_test else draws
 
 
 def same_names(ids: Array, others: Array) -> bool:
