@@ -27,6 +27,7 @@ from dshapley.inference.joint_errors import (
     same_table_in_turn,
     with_test_rows,
 )
+from dshapley.inference.sampled import SampledValuation
 from dshapley.inference.valuation import Valuation
 from dshapley.inference.what_differs import Difference, what_differs
 from dshapley.notebooks import NotebookDisplay
@@ -96,6 +97,8 @@ class PairOfRuns:
     differs: NDArray[np.bool_]
     same_draws: bool
     same_table_in_turn: bool
+    test_rows_are_known: bool
+    """Whether the errors of both runs include the luck of their test rows."""
 
     @property
     def most_different(self) -> NDArray[np.intp]:
@@ -326,6 +329,9 @@ def _pair(
         differs=differs,
         same_draws=same_draws(a, b, where),
         same_table_in_turn=same_table_in_turn(a, b),
+        test_rows_are_known=all(
+            isinstance(x, SampledValuation) and x.fold_influence is not None for x in (a, b)
+        ),
     )
 
 

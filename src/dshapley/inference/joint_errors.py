@@ -24,6 +24,7 @@ __all__ = [
     "errors_of_draws",
     "same_draws",
     "same_table_in_turn",
+    "same_test_rows",
     "with_test_rows",
 ]
 
@@ -174,6 +175,16 @@ def _same_folds(a: Valuation, b: Valuation, places: tuple[Index, Index]) -> bool
     return _same_database(a, b) and first.n == second.n and same
 
 
+def same_test_rows(a: Valuation, b: Valuation, places: tuple[Index, Index]) -> bool:
+    """Whether both runs test on the same rows: in the same folds, or on the same test table."""
+    if not _same_folds(a, b, places):
+        return False
+    if a.draws is not None and a.draws.folds is not None:
+        return True
+    tests = [x.about.identity.potential.get("test") for x in (a, b)]
+    return tests[0] == tests[1]
+
+
 def same_table_in_turn(a: Valuation, b: Valuation) -> bool:
     """Whether both runs are cross-fitted on the same table, in the same folds or others."""
     if a.draws is None or b.draws is None or not _same_database(a, b):
@@ -225,7 +236,7 @@ def errors_of_draws(a: Valuation, b: Valuation, places: tuple[Index, Index]) -> 
         found = found.joined(shared=shared, own=own_draws)
     else:
         found = found.joined(own=(_of_draws(a, places[0]), _of_draws(b, places[1])))
-    if _same_folds(a, b, places):
+    if same_test_rows(a, b, places):
         return found
     share = np.sqrt(1 - _in_common(a, b))
     return found.joined(own=_of_folds(a, b, places, share))
@@ -237,13 +248,13 @@ def with_test_rows(
     """`errors_of_draws`, with the error of the test rows that the runs share.
 
     The same test rows can move a point's values in both runs differently. Where the runs are in
-    the same folds, it is seen how differently. Where they are not, the error counts as independent
-    in both, which is too much rather than too little; runs that ask the same of the same rows have
-    no such error.
+    the same folds, or have the same test table, it is seen how differently. Where they are not, the
+    error counts as independent in both, which is too much rather than too little; runs that ask the
+    same of the same rows have no such error.
     """
     if not isinstance(a, SampledValuation) or not isinstance(b, SampledValuation):
         return errors
-    if _same_folds(a, b, places):
+    if same_test_rows(a, b, places):
         return errors.joined(shared=_of_folds(a, b, places, 1.0))
     if _same_question(a, b):
         return errors
@@ -266,10 +277,14 @@ def _in_common(a: SampledValuation, b: SampledValuation) -> float:
 def _of_folds(
     a: SampledValuation, b: SampledValuation, places: tuple[Index, Index], times: float
 ) -> Pair:
-    """The influence of each fold, times this; zeros where the folds add nothing to the errors."""
+    """The influence of each fold, or group of test rows, times this.
+
+    Zeros where these add nothing to the errors, or where it is not known what they add.
+    """
+    known = [0 if x.fold_influence is None else len(x.fold_influence) for x in (a, b)]
     found = []
     for x, where in zip((a, b), places, strict=True):
-        n = 0 if x.draws.folds is None else x.draws.folds.n
+        n = max(known)
         influence = np.zeros((n, len(x))) if x.fold_influence is None else x.fold_influence
         found.append(times * influence[:, where])
     return found[0], found[1]
