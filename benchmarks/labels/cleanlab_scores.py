@@ -49,7 +49,7 @@ def knn_shapley(X: Array, y: Array) -> Mapping[str, Array]:
 
 METHODS = {
     "logistic": quality(LogisticRegression(max_iter=1000)),
-    "extra_trees": quality(ExtraTreesClassifier(300, random_state=0)),
+    "extra_trees": quality(ExtraTreesClassifier(200, random_state=0)),
     "knn_shapley": knn_shapley,
 }
 

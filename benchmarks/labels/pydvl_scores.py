@@ -44,9 +44,9 @@ def knn_shapley(X: Array, y: Array) -> Mapping[str, Array]:
 
 METHODS = {
     "oob_logistic": data_oob(
-        BaggingClassifier(LogisticRegression(max_iter=1000), 100, random_state=0)
+        BaggingClassifier(LogisticRegression(max_iter=1000), 60, random_state=0)
     ),
-    "oob_forest": data_oob(RandomForestClassifier(500, random_state=0)),
+    "oob_forest": data_oob(RandomForestClassifier(300, random_state=0)),
     "knn_shapley": knn_shapley,
 }
 

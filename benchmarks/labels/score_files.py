@@ -7,6 +7,7 @@ Finished files are not made again, so an interrupted benchmark resumes.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 import warnings
@@ -39,7 +40,7 @@ def fill(folder: Path, cells: Sequence[str], tool: str, methods: Mapping[str, Me
             for score in scores.values():
                 if score.shape != y.shape or not np.isfinite(score).all():
                     raise SystemExit(f"{path.name}: not one finite score for each row")
-            part = path.with_suffix(".part.npz")
+            part = path.with_suffix(f".{os.getpid()}.part.npz")  # two processes may share the work
             made: dict[str, Any] = {"seconds": seconds, **scores}
             np.savez(part, **made)
             part.replace(path)

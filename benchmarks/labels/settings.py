@@ -49,7 +49,7 @@ NOT_FEATURES = {
 TABLES = (*TARGETS, "digits", "breast_cancer")
 """The eight tables; the last two come with scikit-learn."""
 
-N_DRAWS = 30
+N_DRAWS = 20
 """Draws of a run with values."""
 N_EVIDENCE = 60
 """Draws of evidence from logistic regressions, without values. About three in four are asked."""
