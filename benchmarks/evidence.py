@@ -24,7 +24,7 @@ RUNS = 5
 def seconds(rows: Points, model: str, draws: int, *, asked: bool) -> float:
     """The time of one run; without evidence if nobody is asked."""
     options: dict[str, Any] = {"model": model, "stop": draws, "n_jobs": 1}
-    none = mock.patch.object(Witness, "of", staticmethod(lambda *_: None))
+    none = mock.patch.object(Witness, "of", staticmethod(lambda *_, **__: None))
     begun = time.perf_counter()
     if asked:
         ds.value(rows, **options)

@@ -90,7 +90,7 @@ def test_regression(offered):
 def test_stopping_by_precision_and_by_a_rule(database, held_out, offered):
     options = {"model": GaussianNB(), "test": held_out, "points": offered, "m": 3}
     found = ds.value(database, **options, stop=ds.Stop(precision=0.15))
-    low, high = found.interval(0.95, anytime=True)
+    low, high = found.of_draws.interval(0.95, anytime=True)
     assert ((high - low) / 2).max() <= 0.15
     assert found.n_draws >= 100
     assert found.n_draws % 10 == 0

@@ -54,7 +54,7 @@ def test_from_a_table_to_an_answer(tmp_path, adult):
     assert "are below zero with 95% confidence" in result.stdout
     assert "missing values in the table are filled in" in result.stderr
     frame = pd.read_csv(out / "values.csv")
-    assert frame.columns.tolist()[:5] == ["id", "label", "value", "stderr", "k_min"]
+    assert frame.columns.tolist()[:5] == ["id", "label", "value", "stderr", "stderr_of_draws"]
     assert len(frame) == 120  # every row: they are tested on each other
     pd.testing.assert_frame_equal(pd.read_parquet(out / "values.parquet"), frame)
     values = ds.estimate(ds.load_run(out)).to_frame()["value"]

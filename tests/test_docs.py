@@ -41,7 +41,9 @@ def test_the_readme_snippets_run_as_written(capsys):
     assert len(scope["draws"]) == 50
 
 
-@pytest.mark.parametrize("page", ["theory.md", "fast.md", "datasets.md", "report.md"])
+@pytest.mark.parametrize(
+    "page", ["theory.md", "fast.md", "datasets.md", "report.md", "audit.md", "trust.md"]
+)
 def test_the_examples_of_a_page_run_as_written(page):
     examples = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(), flags=re.S)
     assert examples
@@ -66,8 +68,8 @@ def commands():
 
 @pytest.mark.parametrize("name", commands())
 def test_every_command_and_option_is_documented(name):
-    # What plan has in common with value is said there.
-    names = f"(?:{name}|value)" if name == "plan" else name
+    # What plan and audit have in common with value is said there.
+    names = f"(?:{name}|value)" if name in ("plan", "audit") else name
     sections = re.findall(rf"^## dshapley {names}\b.*?(?=^## |\Z)", CLI, flags=re.M | re.S)
     assert any(section.startswith(f"## dshapley {name}") for section in sections)
     for parameter in commands()[name].params:

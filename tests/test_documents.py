@@ -239,6 +239,8 @@ def test_parts_that_no_run_has_are_refused_though_they_are_sealed(kept):
         {"asked": np.array(1)},
         {"labels": np.zeros((1, 1))},
         {"labels": np.array([1j])},
+        {"codes": header["codes"] + 5},
+        {"codes": header["codes"][:3]},
     ):
         write_sealed(run / "header.npz", {**header, **change}, key)
         with pytest.raises(ds.RunFolderError, match="do not fit together"):
@@ -256,9 +258,9 @@ def test_parts_that_no_run_has_are_refused_though_they_are_sealed(kept):
         {"seconds": columns["seconds"] * np.nan},
         {"evidence.t": columns["evidence.t"] + 1000},
         {"evidence.t": columns["evidence.t"][::-1]},
-        {"evidence.given": columns["evidence.given"] + 2},
-        {"evidence.given": columns["evidence.given"][:, :3]},
-        {"evidence.guess": columns["evidence.guess"] + 9},
+        {"evidence.answers": columns["evidence.answers"] + 2},
+        {"evidence.answers": columns["evidence.answers"][:, :3]},
+        {"evidence.answers": columns["evidence.answers"][..., :1]},
     ):
         write_sealed(shard, {**columns, **change}, key)
         with (

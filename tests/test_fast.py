@@ -417,7 +417,7 @@ def test_what_a_family_is_asked():
     [
         (1, AssertionError, "12 models instead of 13"),
         (2, AssertionError, "11 models instead of 13"),
-        (-1, ValueError, r"shape \(14,\) .* shape \(13,\)"),
+        (-1, ValueError, r"shape \(14,1\) .* shape \(13,1\)"),
     ],
 )
 def test_a_family_that_yields_another_number_of_rows_is_caught(lacking, error, says):

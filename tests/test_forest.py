@@ -17,7 +17,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import dshapley as ds
 from conftest import labelled
-from dshapley.learners.fast import Asked, Sample
+from dshapley.learners.fast import Asked, Sample, Shared
 from dshapley.learners.trees.forest import Forest, _bags, _drawn, _trees
 from dshapley.learners.trees.growth import tree
 from dshapley.learners.trees.parameters import Columns, limits_of
@@ -95,7 +95,14 @@ def test_what_z_does_not_reach_is_what_would_be_grown(estimator, n):
         cases = [("number", None, np.round(3.0 * score)), ("number", None, score)]
     for kind, classes, y in cases:
         S, Z = (Sample(X[i], y[i], None) for i in (slice(0, n), slice(n, n + 6)))
-        asked = Asked(X=X[n + 6 :], kind=kind, classes=classes, query=None, seed=n)
+        asked = Asked(
+            X=X[n + 6 :],
+            kind=kind,
+            classes=classes,
+            queries=(),
+            shared=Shared((), {kind: []}),
+            seed=n,
+        )
         found = np.concatenate(list(Forest(estimator).outputs(S, Z, asked)))
         expected = outputs_anew(estimator, S, Z, asked)
         assert np.ptp(expected, axis=0).max() > 0.0

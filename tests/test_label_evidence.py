@@ -48,8 +48,8 @@ def test_it_is_what_refits_say(model, classes):
     expected = by_hand(model, draws, B)
     np.testing.assert_allclose(draws.evidence.given, expected, atol=2e-6)
     known = np.isfinite(expected)
-    assert (draws.evidence.guess[~known] == -1).all()
-    assert (draws.evidence.guess[known] >= 0).all()
+    assert np.isnan(draws.evidence.answers[~known]).all()
+    np.testing.assert_allclose(draws.evidence.answers[known].sum(axis=1), 1, atol=2e-6)
 
 
 @pytest.mark.slow
@@ -115,7 +115,7 @@ def test_interrupted_runs_and_any_number_of_workers_keep_the_same_bits(tmp_path,
     resumed = ds.value(B, stop=60, **options).draws
     loaded = ds.load_run(tmp_path / "run")
     for found in (resumed, loaded):
-        for name in ("t", "given", "guess"):
+        for name in ("t", "answers", "codes"):
             one, two = getattr(straight.evidence, name), getattr(found.evidence, name)
             assert one.tobytes() == two.tobytes()
         assert found.marginals.tobytes() == straight.marginals.tobytes()
@@ -125,7 +125,7 @@ def test_interrupted_runs_and_any_number_of_workers_keep_the_same_bits(tmp_path,
 def test_the_marginals_do_not_change(monkeypatch):
     B = labelled(60)
     with_it = run_of(GaussianNB(), B=B)
-    monkeypatch.setattr(Witness, "of", staticmethod(lambda *_: None))
+    monkeypatch.setattr(Witness, "of", staticmethod(lambda *_, **__: None))
     without = run_of(GaussianNB(), B=B)
     assert without.evidence is None
     assert with_it.marginals.tobytes() == without.marginals.tobytes()
@@ -151,21 +151,23 @@ def test_means_by_hand():
     from dshapley.sampling.evidence import Evidence
 
     draws = plain_draws([3, 5, 9], np.zeros((3, 2)), np.full(10, 0.1))
+    given = np.array([[0.2, np.nan], [0.4, 0.499], [0.9, 0.7]], np.float32)
     evidence = Evidence(
         t=np.array([0, 1, 2]),
-        given=np.array([[0.2, np.nan], [0.4, 0.5], [0.9, 0.7]], np.float32),
-        guess=np.array([[0, -1], [0, 1], [1, 1]], np.int16),
+        answers=np.stack([1 - given, given], axis=2),
         labels=np.array(["no", "yes"]),
+        codes=np.array([1, 1]),
     )
     points = ds.Points(np.zeros((2, 1)), ["yes", "yes"])
     found = label_evidence(replace(draws, evidence=evidence), points)
     w = np.array([2.0, 4.0, 8.0])
     mean = (w @ [0.2, 0.4, 0.9]) / 14
     assert found.probability[0] == pytest.approx(mean, abs=1e-7)
-    assert found.probability[1] == pytest.approx((4 * 0.5 + 8 * 0.7) / 12, abs=1e-7)
+    assert found.probability[1] == pytest.approx((4 * 0.499 + 8 * 0.7) / 12, abs=1e-7)
     off = np.array([0.2, 0.4, 0.9]) - mean
     assert found.stderr[0] == pytest.approx(np.sqrt((w**2 @ off**2) / 14**2 * 3 / 2), abs=1e-7)
-    assert found.votes.tolist() == pytest.approx([8 / 14, 1.0])
+    assert found.votes.tolist() == pytest.approx([8 / 14, 8 / 12])
+    assert found.probabilities[0].tolist() == pytest.approx([1 - mean, mean])
     assert found.suggested.tolist() == ["yes", "yes"]
     assert found.n_models.tolist() == [3, 2]
 
@@ -227,3 +229,17 @@ def test_enough_models_are_enough():
     evidence = run_of(GaussianNB(), B=B, m=20, stop=1200).evidence
     assert 140 <= len(evidence) <= 160
     assert evidence.t.max() < 800
+
+
+@pytest.mark.parametrize("task", ["regression", "classification"])
+def test_the_model_decides_whether_labels_are_classes(task):
+    """A regression of few whole numbers, and a classifier of more than twenty."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 8 if task == "regression" else 31, 400)
+    X = y[:, np.newaxis] + 0.1 * rng.normal(size=(400, 2))
+    model = Ridge() if task == "regression" else GaussianNB()
+    evidence = ds.value(X, y, model=model, m=100, stop=12).label_evidence()
+    assert (evidence.suggested is None) == (task == "regression")
+    known = evidence.probability[np.isfinite(evidence.probability)]
+    assert len(known) > 200
+    assert (np.abs(known).mean() < 1.5) if task == "regression" else (known.mean() > 0.3)

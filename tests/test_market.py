@@ -13,7 +13,7 @@ from conftest import labelled
 from dshapley import market
 from dshapley.data.datasets import adult_sample
 from dshapley.errors import DShapleyWarning
-from dshapley.market.comparison import rank_correlation, reliability
+from dshapley.inference.agreement import rank_correlation, reliability
 from dshapley.market.summaries import _directions, coded, coding_of, table_summary
 from dshapley.reporting.market import check_lines, match_lines
 from dshapley.sampling.provenance import About, Identity

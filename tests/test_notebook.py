@@ -18,6 +18,7 @@ from conftest import labelled
 from dshapley import market
 from dshapley.baselines.curves import Curve
 from dshapley.inference.completed import joined
+from dshapley.inference.database_error import DatabaseError
 from dshapley.inference.interpolation import Prediction
 from dshapley.market.price_list_file import COLUMNS
 from dshapley.notebooks import NotebookDisplay
@@ -159,7 +160,20 @@ def matched(distance=1.0):
 PLANNED = ds.planning.Plan(within=0.01, confidence=0.95, draws=1200, seconds=4000.0)
 WITH_IDS = [exact, half_predicted, predictions, price_list, split,
             lambda n=12, ids=None: ds.estimate(draws_of(n, ids=ids))]  # fmt: skip
-OTHERS = [draws_of, removal, matched, lambda: PLANNED]
+
+
+def compared():
+    return ds.compare(exact(), exact(stderr=0.02), exact(values=np.linspace(-1, 1, 12)))
+
+
+def between_databases():
+    return DatabaseError(
+        stderr=np.linspace(0.1, 0.2, 12), typical=0.15, most=0.2, of_draws=0.1, rows=50,
+        n_draws=100, draws_needed=None, ids=np.arange(12),
+    )  # fmt: skip
+
+
+OTHERS = [draws_of, removal, matched, lambda: PLANNED, compared, between_databases]
 
 
 # -- Every result
@@ -182,6 +196,8 @@ def public_functions():
 
 def returned_classes():
     """The dataclasses of dshapley that public functions return."""
+    # First, because it imports the modules that the classes are looked for in.
+    notes = {str(getattr(f, "__annotations__", {}).get("return")) for f in public_functions()}
     classes = {
         part.__name__: part
         for name, module in list(sys.modules.items())
@@ -190,7 +206,6 @@ def returned_classes():
         if inspect.isclass(part) and dataclasses.is_dataclass(part)
         if ".learners." not in name  # they have classes of the same names
     }
-    notes = {str(getattr(f, "__annotations__", {}).get("return")) for f in public_functions()}
     names = {word for note in notes for word in re.findall(r"\w+", note)}
     return {classes[name] for name in names & set(classes)}
 
@@ -205,7 +220,7 @@ def test_every_public_result_shows_itself():
     assert {part.__name__ for part in found} - shown <= NOT_RESULTS
     assert shown == {"Valuation", "SampledValuation", "Prediction", "PriceList", "Check", "Match",
                      "Splitting", "Curve", "Draws", "Plan", "SizeProfile", "Summary",
-                     "LabelEvidence"}  # fmt: skip
+                     "LabelEvidence", "Audit", "Comparison", "DatabaseError"}  # fmt: skip
 
 
 def test_every_class_that_shows_itself_has_html():

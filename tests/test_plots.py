@@ -1,5 +1,7 @@
 """Pictures: each shows the numbers of its result, takes an `ax`, and never opens a window."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -172,16 +174,18 @@ def test_prices_show_the_interval_of_the_list(valuation):
     assert ax.lines[0].get_xdata() == pytest.approx(ends)
 
 
-def test_two_runs_are_compared_by_id(valuation):
-    from scipy.stats import spearmanr
-
-    rng = np.random.default_rng(5)
-    X = np.random.default_rng(0).normal(size=(40, 2))
-    other = ds.estimate(record(MeanGame(X, X[:30], m=M), rng, 200))
-    ax = plots.compared(valuation, other, names=("old", "new"))
-    r = spearmanr(valuation.values, other.values).statistic
-    assert f"rank correlation {r:.2f} over 30 points" in ax.get_title()
+def test_rows_that_differ_stand_out(valuation):
+    values = valuation.values.copy()
+    values[7] += 4 * values.std()
+    other = replace(valuation.without_draws(), values=values, stderr=valuation.stderr / 9)
+    found = ds.compare(valuation, other, names=("old", "new"))
+    ax = plots.compared(found)
+    assert f"rank correlation {found.pairs[0].order.observed:.2f} over 30 rows" in ax.get_title()
     assert ax.get_xlabel().startswith("old")
+    assert found.pairs[0].most_different.tolist() == [7]
+    marked = [line.get_gid() for line in ax.lines if line.get_gid()]
+    assert len(marked) == 1
+    assert marked[0].startswith(f"tip:{found.ids[7]}: ")
 
 
 def test_a_given_ax_is_used_and_returned(valuation):

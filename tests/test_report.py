@@ -127,26 +127,34 @@ def test_removal_is_what_fresh_rows_say(folder, content):
         assert ("no difference was shown" in finding["text"]) == (not better and not worse)
 
 
-def test_improbable_labels_are_those_of_the_evidence(folder, content):
-    from dshapley.inference.label_evidence import IMPROBABLE
-
+def test_labels_that_may_be_wrong_are_those_of_the_evidence(tmp_path):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 200)
+    x = 3 * y + rng.normal(size=200)
+    y[:20] = 1 - y[:20]
+    frame = adult_sample().head(200)[["fnlwgt"]]  # a column that `value` leaves out
+    frame.assign(x=x, income=np.array(["no", "yes"])[y]).to_csv(tmp_path / "t.csv", index=False)
+    folder = tmp_path / "run"
+    result = value(tmp_path / "t.csv", "--draws", 100, "--m", 100, "--out", folder, report=True)
+    assert result.exit_code == 0, result.output
+    content = json.loads((folder / "report.json").read_text())
     facts = facts_of_run(folder, retrain=False)
     evidence = facts.labels
     part = section(content, "labels")
-    chosen = np.flatnonzero((evidence.probability < IMPROBABLE) & (evidence.n_models >= 5))
-    assert f"{len(chosen)} rows have a label" in part["text"][0]
+    chosen = np.flatnonzero(evidence.wrong > 0.5)
+    assert 15 <= len(chosen) <= 25
+    assert f"{len(chosen)} rows have a label" in part["text"][1]
+    assert f"About {evidence.wrong[chosen].sum():.0f} of these" in part["text"][1]
     table = part["tables"][0]
     rows = [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
     assert {int(row["id"]) for row in rows} == set(chosen.tolist())
     for row in rows:
         i = int(row["id"])
-        assert row["probability"] == evidence.probability[i]
+        assert (row["wrong"], row["likelihood"]) == (evidence.wrong[i], evidence.probability[i])
         assert (row["given"], row["suggested"]) == (row["income"], evidence.suggested[i])
     fresh = facts_of_run(folder).fresh
-    for finding, scores in zip(
-        part["findings"], (fresh.without_suspects, fresh.relabelled), strict=True
-    ):
-        change, reach = fresh.change_of(scores)
+    for finding, edit in zip(part["findings"], fresh.edits, strict=True):
+        change, reach = fresh.change_by(edit)
         assert ("no difference" in finding["text"]) == (abs(change) <= reach)
 
 

@@ -43,7 +43,7 @@ def test_folder_holds_the_run(tmp_path, setup):
     assert manifest["identity"]["m"] == 8
     assert manifest["identity"]["database"] == setup[1].database.fingerprint()
     assert {"dshapley", "numpy", "scikit-learn", "python"} <= set(manifest["versions"])
-    assert manifest["format"] == 7
+    assert manifest["format"] == 9
     assert loaded.seconds.tolist() == draws.seconds.tolist()
     assert (loaded.seconds > 0).all()
 
@@ -69,13 +69,13 @@ def test_folder_holds_what_control_variates_need(tmp_path, setup, balanced, labe
     assert a.stderr.tobytes() == b.stderr.tobytes()
 
 
-@pytest.mark.parametrize("number", [1, 2, 3, 4, 5, 6, 8, None, True, "7"])
+@pytest.mark.parametrize("number", [1, 2, 3, 4, 5, 6, 7, 8, 10, None, True, "9"])
 def test_a_folder_of_another_format_is_refused(tmp_path, setup, number):
     """Formats of earlier versions are refused too; 1 and 2 could hold wrong numbers."""
     ds.run(*setup, stop=5, store=tmp_path / "run")
     path = tmp_path / "run" / "manifest.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "format": number}))
-    why = "wrong numbers" if number in (1, 2) and number is not True else "this dshapley reads 7"
+    why = "wrong numbers" if number in (1, 2) and number is not True else "this dshapley reads 9"
     message = rf"has format {number!r}; .*{why}"
     for ask in (
         lambda: ds.load_run(tmp_path / "run"),

@@ -2,18 +2,21 @@
 
 from . import errors, market, metrics, plots
 from .api import Fitting, Sampling, value
+from .auditing import audit
 from .baselines import curves, data_shapley
 from .baselines.exact_neighbours import knn_values
 from .data import datasets
 from .data.points import Bundles, Points
 from .errors import DrawError, DShapleyError, FitError, InputError, RunFolderError
 from .inference import profile
+from .inference.comparison import compare
 from .inference.sampled import estimate
 from .inference.valuation import Valuation
 from .learners import learner
 from .metrics import Metric
 from .potentials import MeanPotential, Potential, marginals, potential, testing
 from .running import planning, stopping
+from .running.label_values import label_values
 from .running.run import Interrupted, run
 from .running.run_folder import load_run
 from .running.stopping import Stop
@@ -42,13 +45,16 @@ __all__ = [
     "Sampling",
     "Stop",
     "Valuation",
+    "audit",
     "bounds",
+    "compare",
     "curves",
     "data_shapley",
     "datasets",
     "errors",
     "estimate",
     "knn_values",
+    "label_values",
     "learner",
     "load_run",
     "marginals",

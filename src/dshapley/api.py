@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import reprlib
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
 from dshapley.data.folds import set_aside
-from dshapley.data.points import Array, Bundles, Points, as_points, names_of, row_digests
+from dshapley.data.points import Bundles, Points, as_points, names_of, row_digests
 from dshapley.data.targets import check_repeated, task_of_labels
 from dshapley.errors import InputError, warn
 from dshapley.inference.completed import completed
@@ -25,10 +25,12 @@ from dshapley.inference.sampled import estimate
 from dshapley.inference.valuation import Valuation
 from dshapley.learners import Fast
 from dshapley.learners.by_name import model_from_name
-from dshapley.metrics import Metric
-from dshapley.potentials import ModelPotential, Retrain, potential
+from dshapley.potentials import ModelPotential, Retrain, potentials
+from dshapley.potentials.model import MetricLike
 from dshapley.potentials.preprocessing import Preprocess
-from dshapley.running.run import FEWEST_REFERENCES, Interrupted, run
+from dshapley.running.marginals import FEWEST_REFERENCES
+from dshapley.running.metric_folders import metric_folders
+from dshapley.running.run import Interrupted, run_each
 from dshapley.running.stopping import Stop, StopRule, as_rule
 from dshapley.sampling.crossfitting import MOST_TESTED, CrossFitted, cross_fitted
 from dshapley.sampling.design import Design
@@ -36,7 +38,17 @@ from dshapley.sampling.draws import Draws
 from dshapley.sampling.provenance import Context, Source
 from dshapley.sampling.sizes import balanced_by_default, by_work
 
-__all__ = ["Fitting", "Request", "Sampling", "answer", "default_m", "value"]
+__all__ = [
+    "Fitting",
+    "Request",
+    "Sampling",
+    "affordable",
+    "answer",
+    "answers",
+    "default_m",
+    "potentials_of",
+    "value",
+]
 
 _M, _M_DEAR = 1000, 200
 """The default data set sizes. The second is for models whose marginals take more work for larger
@@ -119,7 +131,7 @@ class Request:
     test: Any = "cross"
     points: Points | None = None
     groups: Any = None
-    metric: str | Metric | Callable[[Array, Array], float] | None = None
+    metric: MetricLike | list[Any] | None = None
     m: int | None = None
     sampling: Sampling = Sampling()
     stop: StopRule | Stop | int | None = None
@@ -130,6 +142,46 @@ class Request:
     source: Source | None = None
 
 
+@overload
+def value(
+    X: Any,
+    y: Any = None,
+    *,
+    model: Any,
+    test: Points | tuple[Any, Any] | float | str = "cross",
+    points: Points | tuple[Any, Any] | None = None,
+    groups: Any = None,
+    metric: MetricLike | None = None,
+    m: int | None = None,
+    sampling: Sampling | str | None = None,
+    stop: StopRule | Stop | int | None = None,
+    fitting: Fitting | None = None,
+    seed: int = 0,
+    store: str | Path | None = None,
+    n_jobs: int | None = None,
+) -> Valuation: ...
+
+
+@overload
+def value(
+    X: Any,
+    y: Any = None,
+    *,
+    model: Any,
+    test: Points | tuple[Any, Any] | float | str = "cross",
+    points: Points | tuple[Any, Any] | None = None,
+    groups: Any = None,
+    metric: list[Any],
+    m: int | None = None,
+    sampling: Sampling | str | None = None,
+    stop: StopRule | Stop | int | None = None,
+    fitting: Fitting | None = None,
+    seed: int = 0,
+    store: str | Path | None = None,
+    n_jobs: int | None = None,
+) -> dict[str, Valuation]: ...
+
+
 def value(  # noqa: PLR0913 - the front door: each choice by its own name
     X: Any,
     y: Any = None,
@@ -138,7 +190,7 @@ def value(  # noqa: PLR0913 - the front door: each choice by its own name
     test: Points | tuple[Any, Any] | float | str = "cross",
     points: Points | tuple[Any, Any] | None = None,
     groups: Any = None,
-    metric: str | Metric | Callable[[Array, Array], float] | None = None,
+    metric: MetricLike | list[Any] | None = None,
     m: int | None = None,
     sampling: Sampling | str | None = None,
     stop: StopRule | Stop | int | None = None,
@@ -146,7 +198,7 @@ def value(  # noqa: PLR0913 - the front door: each choice by its own name
     seed: int = 0,
     store: str | Path | None = None,
     n_jobs: int | None = None,
-) -> Valuation:
+) -> Valuation | dict[str, Valuation]:
     """The distributional Shapley value of each point.
 
     Parameters
@@ -168,7 +220,10 @@ def value(  # noqa: PLR0913 - the front door: each choice by its own name
     groups
         A name for each point: points with the same name are a bundle, which gets one value.
     metric
-        See `dshapley.potential`.
+        See `dshapley.potential`. A list of metrics gives a dictionary with a valuation by the name
+        of each. Models are trained once for all metrics, and each valuation is, bit for bit, that
+        of a call with its metric alone and as many draws. `stop` looks at the first metric; a run
+        folder `store` gets a folder for each, such as store/roc_auc.
     m
         The data set size that the values are for: choose about the number of rows that people
         will train on. Default: 1,000, or 200 for models that are retrained for every point, such
@@ -200,6 +255,12 @@ def value(  # noqa: PLR0913 - the front door: each choice by its own name
 
     >>> len(value(X[::2], y[::2], model="logistic", m=20, stop=30))
     75
+
+    Value the rows by two metrics, from the same models:
+
+    >>> both = value(X[::2], y[::2], model="logistic", metric=["accuracy", "brier"], m=9, stop=9)
+    >>> {name: len(valuation) for name, valuation in both.items()}
+    {'accuracy': 75, 'brier': 75}
     """
     if not isinstance(sampling, Sampling):
         sampling = Sampling() if sampling is None else Sampling(weights=sampling)
@@ -218,17 +279,26 @@ def value(  # noqa: PLR0913 - the front door: each choice by its own name
         store=store,
         n_jobs=n_jobs,
     )
-    return answer(request)
+    return answers(request) if isinstance(metric, list) else answer(request)
 
 
 def answer(asked: Request) -> Valuation:
-    """The values that a request asks for."""
+    """The values that a request asks for, by one metric."""
+    assert not isinstance(asked.metric, list)
+    return next(iter(answers(asked).values()))
+
+
+def answers(asked: Request) -> dict[str, Valuation]:
+    """The values that a request asks for, by the name of each metric."""
     if isinstance(asked.test, int | float | np.number) and not isinstance(asked.test, bool):
         asked = _set_aside(asked)
     rows = asked.database if asked.points is None else asked.points
     Z = rows if asked.groups is None else Bundles(rows, asked.groups)
     crossed = isinstance(asked.test, str) and asked.test == "cross"
-    U = _potential(asked, crossed=crossed)
+    Us = potentials_of(asked, asked.database if crossed else _test_rows(asked.test))
+    names = [U.metric.name for U in Us]
+    _check_distinct(names)
+    U = Us[0]  # what follows depends on the learner and the test rows, which all share
     rule = as_rule(asked.stop)
     limit = getattr(rule, "limit", None)
     if crossed and limit is not None and limit < _FEWEST_CROSSED:
@@ -237,7 +307,9 @@ def answer(asked: Request) -> Valuation:
             "leaves out the rows that it tests on"
         )
     n_test = min(len(U.test), MOST_TESTED) if crossed else len(U.test)
-    share = _affordable(Z, U, n_test) if asked.sampling.share is None else asked.sampling.share
+    share = asked.sampling.share
+    if share is None:
+        share = 1.0 if isinstance(Z, Bundles) else affordable(len(Z), U, n_test)
     U.check(asked.database, name="database")
     if not crossed:
         _warn_of_tested(rows, U.test)
@@ -247,23 +319,45 @@ def answer(asked: Request) -> Valuation:
     if share != 1:
         measured = chosen_to_measure(Z, share, asked.seed)
         Z = rows.take(measured)
-    tested = cross_fitted(U, Z, seed=asked.seed) if crossed else U
-    design = _design(asked, U, Z if share == 1 else rows, tested)
+    tested = [cross_fitted(V, Z, seed=asked.seed) if crossed else V for V in Us]
+    design = _design(asked, U, Z if share == 1 else rows, tested[0])
 
-    def valuation(record: Draws) -> Valuation:
-        found = estimate(record, points=Z)
-        return found if share == 1 else completed(found, rows, measured)
+    def valuations(records: Sequence[Draws]) -> dict[str, Valuation]:
+        found = {
+            name: estimate(record, points=Z) for name, record in zip(names, records, strict=True)
+        }
+        if share == 1:
+            return dict(found)
+        return {name: completed(measures, rows, measured) for name, measures in found.items()}
 
     try:
-        record = run(
-            tested, design, Z, stop=rule, store=asked.store, n_jobs=asked.n_jobs,
-            context=_context(asked, share),
+        records = run_each(
+            tested, design, Z, stop=rule, stores=_stores(asked, names), n_jobs=asked.n_jobs,
+            context=_context(asked, share), test_rows=True,
         )  # fmt: skip
     except Interrupted as stop:
         with contextlib.suppress(InputError):  # too few draws for values are not an error here
-            stop.valuation = valuation(stop.draws)
+            stop.valuations = valuations(stop.each)
+            stop.valuation = stop.valuations[names[0]]
         raise
-    return valuation(record)
+    return valuations(records)
+
+
+def _check_distinct(names: list[str]) -> None:
+    """Refuse metrics of the same name, whose results could not be told apart."""
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated is not None:
+        raise InputError(
+            f"metric: {repeated!r} is given {names.count(repeated)} times: give each metric once, "
+            "and functions of different names"
+        )
+
+
+def _stores(asked: Request, names: list[str]) -> Sequence[str | Path] | None:
+    """The run folder of each metric: `store` itself, or a folder in it if there is a list."""
+    if asked.store is None:
+        return None
+    return metric_folders(asked.store, names) if isinstance(asked.metric, list) else [asked.store]
 
 
 def _warn_of_tested(rows: Points, test: Points) -> None:
@@ -285,13 +379,16 @@ def _context(asked: Request, share: float) -> Context:
     )
 
 
-def _potential(asked: Request, *, crossed: bool) -> ModelPotential:
-    """The potential of the request. For cross-fitting its test set is the whole database."""
+def potentials_of(asked: Request, test: Points) -> list[ModelPotential]:
+    """The potential by each metric on these test rows; for cross-fitting they are the database."""
     model = asked.model
-    return potential(
+    metrics = asked.metric if isinstance(asked.metric, list) else [asked.metric]
+    if not metrics:
+        raise InputError("metric = []: give at least one metric")
+    return potentials(
         _named_model(model, asked.database) if isinstance(model, str) else model,
-        test=asked.database if crossed else _test_rows(asked.test),
-        metric=asked.metric,
+        test=test,
+        metrics=metrics,
         empty=asked.fitting.empty,
         min_rows=asked.fitting.min_rows,
         retrain=asked.fitting.retrain,
@@ -362,17 +459,17 @@ def _is_flat(U: ModelPotential) -> bool:
     return bool(many < 2 * one) and isinstance(U.learner, Fast)
 
 
-def _affordable(Z: Points | Bundles, U: ModelPotential, n_test: int) -> float:
-    """The share of the points to measure: 1 unless measuring all would take more than minutes.
+def affordable(n: int, U: ModelPotential, n_test: int) -> float:
+    """The share of n points to measure: 1 unless measuring all would take more than minutes.
 
     It is a rule of thumb that measures no time, so a call chooses the same points everywhere.
     """
     most = max(_LEAST_MEASURED, round(_SCORES / n_test)) if _is_flat(U) else _LEAST_MEASURED
-    if isinstance(Z, Bundles) or len(Z) <= 2 * most:
+    if n <= 2 * most:
         return 1.0
-    share = float(f"{most / len(Z):.1g}")
+    share = float(f"{most / n:.1g}")
     warn(
-        f"{len(Z):,} points are too many to measure in minutes: a share of {share:g} of them is "
+        f"{n:,} points are too many to measure in minutes: a share of {share:g} of them is "
         "measured and the others are predicted; to measure all, give share=1 (--share 1)"
     )
     return share

@@ -36,3 +36,12 @@ def report_of(frame, folder, *words, target, name="table.csv", retrain=True):
     command("value", *words)
     command("report", run, "--jobs", "2", *([] if retrain else ["--no-retrain"]))
     return run / "report.html"
+
+
+def audit_of(frame, folder, *words, target):
+    """Audit a table; the path of its page."""
+    folder.mkdir()
+    frame.to_csv(folder / "table.csv", index=False)
+    out = folder / "audit"
+    command("audit", folder / "table.csv", "--target", target, "--out", out, "--jobs", "2", *words)
+    return out / "audit.html"

@@ -142,7 +142,7 @@ def removal_scores(
     fractions: Sequence[float],
     repeats: int,
     seed: int,
-    n_jobs: int | None,
+    n_jobs: int | None = None,
 ) -> tuple[Floats, Counts]:
     """The results of U behind `removal`, and the number of points removed at each step.
 

@@ -18,7 +18,8 @@ from dshapley.inference.jackknife import widened, width_of
 from dshapley.inference.sampled import estimate
 from dshapley.inference.valuation import Valuation
 from dshapley.potentials import Potential, check_points, describe, seeded
-from dshapley.running.run import as_record, gather
+from dshapley.running.marginals import as_record
+from dshapley.running.run import gather
 from dshapley.running.stopping import StopRule
 from dshapley.running.workers import Result
 from dshapley.sampling.draws import Draws

@@ -6,17 +6,17 @@ them, models are retrained without the rows of lowest (or highest) value, and th
 on the rows kept aside. This is done several times, each time with other rows kept aside.
 
 For classes, the lowest of each class are removed. Classes differ in value, so the lowest of all
-rows may be most of one class, and then the score would tell of the class and not of the rows. The
-rows whose labels are improbable are also removed, and relabelled: that is another question than
-removing rows of low value, and has another answer.
+rows may be most of one class, and then the score would tell of the class and not of the rows. Other
+edits are measured too, each by itself: removing and relabelling the rows whose labels are probably
+wrong is another question than removing rows of low value, and has another answer.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import joblib
@@ -37,10 +37,23 @@ from dshapley.sampling.crossfitting import CrossFitted, cross_fitted, equal_rows
 from dshapley.sampling.design import Design
 from dshapley.sampling.draws import Draws
 
-__all__ = ["FreshRows", "Make", "on_fresh_rows", "places_in_class"]
+__all__ = [
+    "LABEL_EDITS",
+    "Edit",
+    "Edited",
+    "FreshRows",
+    "Make",
+    "on_fresh_rows",
+    "places_in_class",
+    "relabelled",
+    "without_suspects",
+]
 
 Make = Callable[[Points, Points], ModelPotential]
 """The potential of the run, for these test rows and this database."""
+
+Edit = Callable[[Points, SampledValuation], tuple[Points, int]]
+"""The rows after a change, and how many of them were changed, from the rows and their values."""
 
 FRACTIONS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5)
 _MOST_TRAINED, _MOST_TESTED = 2000, 2000
@@ -54,6 +67,33 @@ _N_GROUPS = 10
 """Groups of the rows kept aside, for the error that comes from them."""
 _ORDERS = 3
 """Random orders in each division."""
+
+
+def without_suspects(rows: Points, valuation: SampledValuation) -> tuple[Points, int]:
+    """The rows without those whose labels are probably wrong."""
+    suspects = valuation.label_evidence().suspects
+    return rows.take(~suspects), int(suspects.sum())
+
+
+def relabelled(rows: Points, valuation: SampledValuation) -> tuple[Points, int]:
+    """The rows, with the suggested label for those whose labels are probably wrong."""
+    evidence = valuation.label_evidence()
+    assert rows.y is not None
+    assert evidence.suggested is not None
+    labels = np.where(evidence.suspects, evidence.suggested, rows.y)
+    return Points(rows.X, labels, rows.ids), int(evidence.suspects.sum())
+
+
+LABEL_EDITS: Mapping[str, Edit] = {"without": without_suspects, "relabelled": relabelled}
+"""The edits of a run for classes, unless others are asked for."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Edited:
+    """What an edit did: (divisions, 1 + groups) scores, and the mean number of rows changed."""
+
+    scores: Floats
+    n_changed: float
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -74,6 +114,8 @@ class FreshRows:
         The draws that valued the rows in each division.
     by_class
         Whether the lowest (highest) rows of each class were removed, and not of all rows.
+    edits
+        What other changes of the rows did, by name; only those that changed some row.
     """
 
     fractions: Floats
@@ -84,17 +126,15 @@ class FreshRows:
     n_test: int
     n_draws: int
     by_class: bool
-    without_suspects: Floats | None = None
-    relabelled: Floats | None = None
-    """The score after the rows with improbable labels were removed, or relabelled as the models
-    suggest: (divisions, 1 + groups). None for regression, and if no division has such rows.
-    """
-    n_suspects: float = 0.0
-    """The mean number of such rows in a division."""
+    edits: Mapping[str, Edited] = field(default_factory=dict)
 
-    def change_of(self, found: Floats) -> tuple[float, float]:
-        """A score with suspects removed or relabelled minus that with all rows, as for `change`."""
-        return self._mean_and_reach(found - self.lowest[:, 0], looks=2)
+    def change_by(self, edit: str) -> tuple[float, float]:
+        """Score after this edit minus score with all rows, and half its interval.
+
+        The intervals of all edits hold at once with 95 %.
+        """
+        found = self.edits[edit].scores - self.lowest[:, 0]
+        return self._mean_and_reach(found, looks=len(self.edits))
 
     def change(self, first: First, step: int) -> tuple[float, float]:
         """Score after removal minus score with all rows, and half its 95 % interval."""
@@ -162,7 +202,7 @@ def on_fresh_rows(
     points: Points | None = None,
     test: Points | None = None,
     fractions: Sequence[float] = FRACTIONS,
-    n_jobs: int | None = None,
+    edits: Mapping[str, Edit] | None = None,
     most_seconds: float | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> FreshRows:
@@ -181,8 +221,8 @@ def on_fresh_rows(
         The rows valued, if they are not the database; the test rows, if it was not cross-fitted.
     fractions
         The shares of the rows to remove, beginning with 0.
-    n_jobs
-        As for `dshapley.run`.
+    edits
+        Other changes to measure, by name. Default: `LABEL_EDITS` for classes, none for numbers.
     most_seconds
         Raise an InputError if all this would take longer than about this.
     progress
@@ -208,7 +248,7 @@ def on_fresh_rows(
     n_draws = int(np.clip(len(draws) // _PART_OF_DRAWS, _FEWEST_DRAWS, _MOST_DRAWS))
     divisions = list(_divisions(make, database, points, test, seed))
     by_class = points.y is not None and are_classes(points.y)
-    seconds = _time_of_draws(draws, divisions, n_draws, n_jobs)
+    seconds = _time_of_draws(draws, divisions, n_draws)
     if most_seconds is not None and seconds > most_seconds:
         raise InputError(
             f"valuing the rows {len(divisions)} times without those kept aside would take about "
@@ -216,7 +256,8 @@ def on_fresh_rows(
         )
     begun = time.monotonic()
     found: dict[str, list[Floats]] = {"lowest": [], "highest": [], "random": []}
-    suspected: list[_Suspected] = []
+    edits = (LABEL_EDITS if draws.judges_labels else {}) if edits is None else edits
+    edited: dict[str, list[tuple[Floats, int]]] = {name: [] for name in edits}
     potentials = _potentials(make, divisions)
     if most_seconds is not None:
         n_models = len(divisions) * len(fractions) * (2 + _ORDERS)
@@ -225,21 +266,21 @@ def on_fresh_rows(
     for i, (part, own) in enumerate(zip(divisions, potentials, strict=True)):
         if most_seconds is not None and time.monotonic() - begun > 1.5 * most_seconds:
             raise InputError(f"it took longer than {duration(most_seconds)}")
-        valuation = _valued(draws, make, part, n_draws, n_jobs)
+        valuation = _valued(draws, make, part, n_draws)
         order = places_in_class(valuation.values, part.kept) if by_class else valuation.values
         for first in ("lowest", "highest"):
             scores, _ = removal_scores(
                 own, part.kept, order, first=first, fractions=fractions,
-                repeats=_ORDERS if first == "lowest" else 0, seed=_seed(seed, i), n_jobs=n_jobs,
+                repeats=_ORDERS if first == "lowest" else 0, seed=_seed(seed, i),
             )  # fmt: skip
             found[first].append(scores[0])
             if first == "lowest":
                 found["random"].append(scores[1:].mean(axis=0))
-        if by_class:
-            suspected.append(_suspected(own, part.kept, valuation))
+        for name, edit in edits.items():
+            rows, n_changed = edit(part.kept, valuation)
+            edited[name].append((np.atleast_1d(np.asarray(own(rows), float)), n_changed))
         if progress is not None:
             progress(i + 1, len(divisions))
-    some = any(one.n for one in suspected)
     return FreshRows(
         fractions=np.asarray(fractions, dtype=float),
         **{name: np.array(scores) for name, scores in found.items()},
@@ -247,31 +288,15 @@ def on_fresh_rows(
         n_test=min(len(part.fresh) for part in divisions),
         n_draws=n_draws,
         by_class=by_class,
-        without_suspects=np.array([one.without for one in suspected]) if some else None,
-        relabelled=np.array([one.relabelled for one in suspected]) if some else None,
-        n_suspects=float(np.mean([one.n for one in suspected])) if some else 0.0,
+        edits={
+            name: Edited(
+                scores=np.array([scores for scores, _ in done]),
+                n_changed=float(np.mean([n for _, n in done])),
+            )
+            for name, done in edited.items()
+            if any(n for _, n in done)
+        },
     )
-
-
-class _Suspected(NamedTuple):
-    """What U says without the rows whose labels are improbable, and with the suggested labels."""
-
-    without: Floats
-    relabelled: Floats
-    n: int
-
-
-def _suspected(
-    U: Grouped | ModelPotential, rows: Points, valuation: SampledValuation
-) -> _Suspected:
-    evidence = valuation.label_evidence()
-    suspects = evidence.suspects
-    assert rows.y is not None
-    assert evidence.suggested is not None
-    labels = np.where(suspects, evidence.suggested, rows.y)
-    found = [rows.take(~suspects), Points(rows.X, labels, rows.ids)]
-    without, relabelled = (np.atleast_1d(np.asarray(U(S), dtype=np.float64)) for S in found)
-    return _Suspected(without, relabelled, int(suspects.sum()))
 
 
 def _seed(seed: int, i: int) -> int:
@@ -352,9 +377,7 @@ def _unknown(test: Points, database: Points, points: Points) -> Points:
     return left
 
 
-def _valued(
-    draws: Draws, make: Make, part: _Division, n_draws: int, n_jobs: int | None
-) -> SampledValuation:
+def _valued(draws: Draws, make: Make, part: _Division, n_draws: int) -> SampledValuation:
     """The values of the rows kept, from nothing but the rows that are not kept aside."""
     seed = draws.about.identity.seed
     U: Potential | CrossFitted
@@ -367,7 +390,7 @@ def _valued(
         part.database, m=draws.m, weights=draws.weights, seed=seed,
         balanced=bool(draws.balanced), control_variates=False, folds=folds,
     )  # fmt: skip
-    record = run(U, design, part.kept, stop=n_draws, n_jobs=n_jobs, progress=False)
+    record = run(U, design, part.kept, stop=n_draws, progress=False)
     return estimate(record, points=part.kept)
 
 
@@ -376,14 +399,12 @@ def _some(chosen: NDArray[np.bool_], most: int, rng: np.random.Generator) -> NDA
     return places if len(places) <= most else np.sort(rng.choice(places, most, replace=False))
 
 
-def _time_of_draws(
-    draws: Draws, divisions: Sequence[_Division], n_draws: int, n_jobs: int | None
-) -> float:
+def _time_of_draws(draws: Draws, divisions: Sequence[_Division], n_draws: int) -> float:
     """About how many seconds it takes to value the rows, from the time of the run."""
     if draws.seconds is None or not len(draws.seconds):
         return 0.0
     share = min(sum(len(part.kept) for part in divisions) / max(len(draws.ids), 1), len(divisions))
-    workers = joblib.effective_n_jobs(n_jobs)
+    workers = joblib.effective_n_jobs(None)
     return float(np.median(draws.seconds)) * n_draws * share / workers
 
 

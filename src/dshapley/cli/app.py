@@ -7,6 +7,9 @@ from typing import Annotated
 
 import typer
 
+from dshapley.cli.audit import audit
+from dshapley.cli.collect import collect
+from dshapley.cli.compare import compare
 from dshapley.cli.market import check, match, price, publish
 from dshapley.cli.report import report
 from dshapley.cli.reproduce import reproduce
@@ -22,7 +25,22 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _command in (value, plan, report, predict, show, demo, price, publish, match, check, reproduce):
+for _command in (
+    value,
+    audit,
+    plan,
+    report,
+    predict,
+    show,
+    compare,
+    collect,
+    demo,
+    price,
+    publish,
+    match,
+    check,
+    reproduce,
+):
     app.command()(_command)
 
 

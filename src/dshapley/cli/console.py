@@ -111,6 +111,8 @@ def write_values(valuation: Valuation, folder: Path) -> None:
     sampled = isinstance(valuation, SampledValuation)
     ranks = sampled and len(valuation) * valuation.n_draws <= _MOST_RANKED
     frame = valuation.to_frame(ranks=ranks)
+    place = frame.columns.tolist().index("stderr") + 1
+    frame.insert(place, "stderr_of_draws", valuation.of_draws.stderr)
     labels = class_labels(valuation)
     if labels is not None:
         frame.insert(0, "label", labels)

@@ -16,6 +16,7 @@ import typer
 from dshapley.errors import MOST_M, InputError
 
 if TYPE_CHECKING:
+    from dshapley.api import Request
     from dshapley.data.tables import Prepared
     from dshapley.data.targets import Task
     from dshapley.inference.valuation import Valuation
@@ -77,10 +78,11 @@ Model = Annotated[
     ),
 ]
 Metric = Annotated[
-    str | None,
+    list[str] | None,
     typer.Option(
         help="The metric: accuracy, balanced_accuracy, f1, roc_auc, log_score or brier for "
-        "classes, neg_mse or r2 for numbers; or a scorer of scikit-learn, such as f1_macro.",
+        "classes, neg_mse or r2 for numbers; or a scorer of scikit-learn, such as f1_macro. May be "
+        "repeated: models are trained once, and each metric gets a run folder inside --out.",
         show_default="accuracy for classes, neg_mse for numbers",
     ),
 ]
@@ -242,18 +244,34 @@ class Question:
             notice(text)
         return estimator, prepared
 
-    def valuation(self, estimator: Any, prepared: Prepared, stop: StopRule | Stop) -> Valuation:
-        """The values, computed until the rule says stop."""
-        from dshapley.api import Fitting, Request, Sampling, answer
+    def folder_of(self, metric: str) -> Path | None:
+        """The run folder of a metric: --out, or a folder in it if there are several metrics."""
+        from dshapley.running.metric_folders import folder_name
+
+        several = self.out is not None and len(self.metric or []) > 1
+        return self.out / folder_name(metric) if several and self.out is not None else self.out
+
+    def valuations(
+        self, estimator: Any, prepared: Prepared, stop: StopRule | Stop
+    ) -> dict[str, Valuation]:
+        """The values by each metric, computed until the rule says stop."""
+        from dshapley.api import answers
+
+        with self.workers():
+            return answers(self.request(estimator, prepared, stop))
+
+    def request(self, estimator: Any, prepared: Prepared, stop: StopRule | Stop) -> Request:
+        """The same question without options."""
+        from dshapley.api import Fitting, Request, Sampling
         from dshapley.learners.refit import is_classifier
 
-        request = Request(
+        return Request(
             database=prepared.database,
             model=estimator,
             test="cross" if prepared.test is None else prepared.test,
             points=prepared.points,
             groups=prepared.groups,
-            metric=self.metric,
+            metric=self.metric[0] if self.metric and len(self.metric) == 1 else self.metric,
             m=self.m,
             sampling=Sampling(
                 weights=self.weights,
@@ -272,8 +290,6 @@ class Question:
             store=self.out,
             source=self.source("classification" if is_classifier(estimator) else "regression"),
         )
-        with self.workers():
-            return answer(request)
 
     def workers(self) -> contextlib.AbstractContextManager[None]:
         """The context in which draws are computed by the workers asked for."""

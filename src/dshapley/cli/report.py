@@ -13,7 +13,7 @@ import dshapley.cli.options as options
 from dshapley.cli.console import for_people
 from dshapley.errors import InputError
 
-__all__ = ["report", "write_run_report"]
+__all__ = ["NoRetrain", "Sensitive", "bar", "report", "write_run_report"]
 
 AT_THE_END = 60.0
 """The seconds of retraining that `dshapley value` spends on its report without being asked."""
@@ -73,7 +73,7 @@ def write_run_report(
     from dshapley.reporting.run_facts import facts_of_run
     from dshapley.reporting.run_report import run_report
 
-    with options.workers("loky", None, jobs), _bar("retraining models") as progress:
+    with options.workers("loky", None, jobs), bar("retraining models") as progress:
         facts = facts_of_run(
             folder, source=source, sensitive=sensitive, retrain=retrain,
             most_seconds=most_seconds, progress=progress,
@@ -82,7 +82,7 @@ def write_run_report(
 
 
 @contextlib.contextmanager
-def _bar(text: str) -> Iterator[Callable[[int, int], None]]:
+def bar(text: str) -> Iterator[Callable[[int, int], None]]:
     """A progress bar on standard error if that is a terminal; it is gone when the work is done."""
     from rich.console import Console
     from rich.progress import Progress

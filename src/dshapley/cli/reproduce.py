@@ -19,7 +19,8 @@ def reproduce(
     name: Annotated[
         str,
         typer.Argument(
-            help="figure1, figure2, supplement1, cifar10, cost, mislabelled, figure3, shift; or all"
+            help="figure1, figure2, supplement1, cifar10, cost, mislabelled, figure3, shift, "
+            "collecting; or all"
         ),
     ],
     scale: Annotated[

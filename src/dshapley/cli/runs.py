@@ -57,11 +57,19 @@ def show(
     out: Annotated[
         Path | None, typer.Option(help="A folder for values.csv and values.parquet.")
     ] = None,
+    database_error: Annotated[
+        bool,
+        typer.Option(
+            "--database-error",
+            help="Say how much the values would differ with another database of the same size.",
+        ),
+    ] = False,
     top: options.Top = 10,
 ) -> None:
     """Show the values of a run, finished or not, for its own m or a smaller one."""
     with for_people():
         from dshapley.inference.sampled import estimate
+        from dshapley.reporting.findings import database_sentence
         from dshapley.reporting.text import print_valuation
         from dshapley.running.run import METHOD
         from dshapley.running.run_folder import load_run
@@ -84,9 +92,12 @@ def show(
                 "dshapley value wrote"
             )
         valuation = estimate(draws, m=m)
+        between = valuation.database_error() if database_error else None
         if out is not None:
             out.mkdir(parents=True, exist_ok=True)
             write_values(valuation, out)
         print_valuation(console(), valuation, top=top)
+        if between is not None:
+            print(database_sentence(between))
         if out is not None:
             print(f"values in {out / 'values.csv'} and .parquet")

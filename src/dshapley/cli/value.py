@@ -40,7 +40,7 @@ def value(
     Run the same command again to resume an interrupted run.
     """
     with for_people():
-        from dshapley.reporting.text import print_valuation
+        from dshapley.reporting.text import print_in_short, print_valuation
         from dshapley.running.run import Interrupted
         from dshapley.running.stopping import Stop
 
@@ -50,35 +50,39 @@ def value(
         columns = _MOST_COLUMNS if console().width >= _WIDE else _FEW_COLUMNS
         details = None if prepared.rows is None else prepared.rows.iloc[:, :columns]
 
-        def show(valuation: Valuation, *, report: bool) -> None:
-            out = question.out
-            if out is not None:
-                write_values(valuation, out)
-            print_valuation(console(), valuation, top=top, details=details)
-            if out is not None:
-                print(f"values in {out / 'values.csv'} and .parquet; see also: dshapley show {out}")
-                if report and not no_report:
-                    _report(out, question.jobs)
-                elif not no_report:
-                    print(f"a report of these values: dshapley report {out}")
-            else:
+        def show(valuations: dict[str, Valuation], *, report: bool) -> None:
+            folders = {name: question.folder_of(name) for name in valuations}
+            for name, out in folders.items():
+                if out is not None:
+                    write_values(valuations[name], out)
+            first, *others = valuations.items()
+            print_valuation(console(), first[1], top=top, details=details)
+            for name, valuation in others:
+                print_in_short(console(), name, valuation)
+            if question.out is None:
                 print(
                     "nothing was kept; add --out FOLDER to keep values and draws", file=sys.stderr
                 )
+            for out in filter(None, folders.values()):
+                print(f"values in {out / 'values.csv'} and .parquet; see also: dshapley show {out}")
+                if report and not no_report:
+                    _report(out, question.jobs, AT_THE_END / len(folders))
+                elif not no_report:
+                    print(f"a report of these values: dshapley report {out}")
 
         try:
-            valuation = question.valuation(estimator, prepared, rule)
+            valuations = question.valuations(estimator, prepared, rule)
         except Interrupted as stop:
-            if stop.valuation is not None:
-                show(stop.valuation, report=False)
+            if stop.valuations:
+                show(stop.valuations, report=False)
             raise
-        show(valuation, report=True)
+        show(valuations, report=True)
 
 
-def _report(out: Path, jobs: int) -> None:
+def _report(out: Path, jobs: int, seconds: float) -> None:
     """Write the report of a run. The values are safe by then, so its failure is only a notice."""
     try:
-        path = write_run_report(out, jobs=jobs, most_seconds=AT_THE_END)
+        path = write_run_report(out, jobs=jobs, most_seconds=seconds)
     except Exception as error:  # whatever it is, the answer is already there
         notice(f"there is no report ({type(error).__name__}: {error}); the values are complete")
     else:
@@ -118,14 +122,17 @@ def plan(
 
         rules = [Precision(within) for within in precision or []]
         estimator, prepared = question.prepared(notice)
-        valuation = question.valuation(estimator, prepared, Stop(draws=draws))
-        record = valuation.draws
-        assert record is not None
-        wanted = [rule.within for rule in rules] or _parts_of_the_spread(valuation)
+        valuations = question.valuations(estimator, prepared, Stop(draws=draws))
         with question.workers():
             n_workers = joblib.effective_n_jobs(None)
-        plans = [planning.plan(record, within) for within in wanted]
-        print_plans(console(), plans, record, n_workers=n_workers)
+        for name, valuation in valuations.items():
+            record = valuation.draws
+            assert record is not None
+            wanted = [rule.within for rule in rules] or _parts_of_the_spread(valuation)
+            plans = [planning.plan(record, within) for within in wanted]
+            if len(valuations) > 1:
+                print(f"{name}:")
+            print_plans(console(), plans, record, n_workers=n_workers)
 
 
 def _parts_of_the_spread(valuation: Valuation) -> list[float]:

@@ -23,6 +23,7 @@ NAMES = (
     "mislabelled",
     "figure3",
     "shift",
+    "collecting",
 )
 WITH_TABLE = ("figure1", "supplement1", "mislabelled")
 """The experiments with a medical task, which the user's own table can replace."""

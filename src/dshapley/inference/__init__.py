@@ -4,8 +4,11 @@
 - `valuation`, `sampled`, `completed`: what a user asks of values; of values that keep their draws;
   of values that are partly predicted. `saved` writes and reads them.
 - `uncertainty`: quantiles, degrees of freedom, ranks.
-- `jackknife`: the error that comes from the test rows.
-- `label_evidence`: whether labels are right, by models that were not trained on them.
+- `test_rows`: the error that comes from the test rows. `jackknife`: the same for data Shapley.
+- `label_evidence`: what models that were not trained on a point say of its label. `label_noise`:
+  how many labels are wrong, and the probability that each is.
+- `database_error`: the error that comes from the finite database.
+- `comparison`, `joint_errors`, `agreement`, `what_differs`: two or more runs of the same points.
 - `profile`: values for other data set sizes.
 - `interpolation`, `regression`: points that were never run.
 """

@@ -21,7 +21,7 @@ from dshapley.errors import InputError
 from dshapley.sampling.draws import Draws
 from dshapley.sampling.sizes import bands
 
-__all__ = ["NESTED_EVERY", "OTHERS", "Block", "Part", "Terms", "terms"]
+__all__ = ["NESTED_EVERY", "OTHERS", "Block", "Part", "Terms", "deviations", "terms"]
 
 Index: TypeAlias = NDArray[np.intp]
 
@@ -227,15 +227,10 @@ class Part:
         The influence of a draw is the deviation of its term from the mean of its group in the
         stratum. It is NaN if the group has a single draw.
         """
-        gains = [
-            _cells(self.draws.marginals, stratum.rows, columns) * stratum.scale[:, np.newaxis]
-            for stratum in self.strata
-        ]
-        halves = [self._halves(stratum) for stratum in self.strata]
-        beta = self._centre(gains, halves)
+        gains, halves, beta = self._gains(columns)
         values = np.sum([gain.sum(axis=0) for gain in gains], axis=0)
         rows = [
-            _deviations(gain, self._alike(stratum, half))
+            deviations(gain, self._alike(stratum, half))
             for gain, stratum, half in zip(gains, self.strata, halves, strict=True)
         ]
         nested = np.empty((0, len(columns)))
@@ -244,6 +239,37 @@ class Part:
             values = values + known
             rows.append(nested)
         return values, np.concatenate(rows), self._by_fold(gains, halves, nested)
+
+    def summands(self, columns: Index) -> Floats:
+        """What each row of `sources` adds to the values: the values are the sums over the rows."""
+        rows, _, beta = self._gains(columns)
+        if self.referenced:
+            steps = [self._steps(half) for half in (False, True)]
+            rows += [rise @ beta[h] / len(rise) for h, rise in enumerate(steps)]
+        return np.concatenate(rows)
+
+    @cached_property
+    def cells(self) -> Index:
+        """A number for each row of `sources`, the same for rows of one stratum and one half."""
+        parts = [
+            2 * h + self._halves(stratum).astype(np.intp) for h, stratum in enumerate(self.strata)
+        ]
+        if self.referenced:
+            nested = 2 * len(self.strata)
+            parts += [np.full(len(self._nested(half)), nested + half) for half in (False, True)]
+        return np.concatenate(parts)
+
+    def _gains(self, columns: Index) -> tuple[list[Floats], list[NDArray[np.bool_]], Floats]:
+        """The terms of each stratum without the control variates, the halves, and what was taken.
+
+        The last are the coefficients of the reference: see `_centre`.
+        """
+        gains = [
+            _cells(self.draws.marginals, stratum.rows, columns) * stratum.scale[:, np.newaxis]
+            for stratum in self.strata
+        ]
+        halves = [self._halves(stratum) for stratum in self.strata]
+        return gains, halves, self._centre(gains, halves)
 
     def _by_fold(
         self, gains: list[Floats], halves: list[NDArray[np.bool_]], nested: Floats
@@ -261,7 +287,7 @@ class Part:
         for gain, stratum, half in zip(gains, self.strata, halves, strict=True):
             # Comparing draws of about one size removes the effect of the sizes that a fold had.
             group = self._alike(stratum, half, _ALIKE_FOLDS * folds.n, within_folds=False)
-            apart = _deviations(gain, group, widened=False)
+            apart = deviations(gain, group, widened=False)
             for fold in here.tolist():
                 found[fold] += apart[of[stratum.rows] == fold].sum(axis=0)
         if self.referenced:
@@ -547,7 +573,7 @@ def _cells(marginals: NDArray[np.float32], rows: Index, columns: Index) -> Float
     return marginals[np.ix_(rows, columns)].astype(np.float64)
 
 
-def _deviations(gains: Floats, groups: Index, *, widened: bool = True) -> Floats:
+def deviations(gains: Floats, groups: Index, *, widened: bool = True) -> Floats:
     """The deviation of each draw's gains from the mean of its group.
 
     Widened by sqrt(n / (n - 1)), the sum of squares is the variance of the sum of the gains.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,19 +11,23 @@ from numpy.typing import NDArray
 
 from dshapley.data.points import Array, Floats, Points
 from dshapley.errors import InputError
+from dshapley.inference.label_noise import LabelNoise, label_noise
 from dshapley.notebooks import NotebookDisplay
 from dshapley.sampling.draws import Draws
-from dshapley.sampling.evidence import Evidence
+from dshapley.sampling.evidence import UNKNOWN, Evidence
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["IMPROBABLE", "LabelEvidence", "label_evidence"]
+__all__ = ["PROBABLY", "LabelEvidence", "label_evidence"]
 
-IMPROBABLE = 0.1
-"""A label with a smaller probability is called improbable."""
+PROBABLY = 0.5
+"""A label that is wrong with a higher probability is called probably wrong."""
 _FEWEST = 5
 """The fewest models that a point is judged by."""
+
+
+_FLOATS = ("probability", "stderr", "votes")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -43,40 +48,87 @@ class LabelEvidence(NotebookDisplay):
     votes
         The share of models that predict the point's label (Data-OOB of Kwon and Zou, 2023); NaN for
         regression.
+    labels, probabilities
+        The classes of the database, and the mean probability of each, along the last axis; None for
+        regression.
     suggested
-        The label that most models predict; None for regression.
+        The label with the highest mean probability; None for regression.
     n_models
         The number of models that were asked about each point.
     ids, given
-        The name of each point, and its label where the points are known.
+        The name of each point, and its label where it is known.
+    noise
+        How many labels are wrong, and the probability that each is (`inference.label_noise`); None
+        for regression.
     """
 
     probability: Floats
     stderr: Floats
     votes: Floats
-    suggested: Array | None
+    labels: Array | None
+    probabilities: Floats | None
     n_models: NDArray[np.int64]
     ids: Array
     given: Array | None
 
+    @cached_property
+    def suggested(self) -> Array | None:
+        """See the class."""
+        if self.labels is None or self.probabilities is None:
+            return None
+        # A point that no model was asked about keeps the first label; `n_models` says so.
+        return np.asarray(self.labels[np.nan_to_num(self.probabilities, nan=-1.0).argmax(axis=1)])
+
     def __len__(self) -> int:
         return len(self.probability)
 
+    @cached_property
+    def noise(self) -> LabelNoise | None:
+        """See the class."""
+        if self.labels is None or self.probabilities is None or self.given is None:
+            return None
+        codes = np.searchsorted(self.labels, self.given).clip(max=len(self.labels) - 1)
+        known = (self.labels[codes] == self.given) & (self.n_models >= _FEWEST)
+        return label_noise(self.probabilities, np.where(known, codes, UNKNOWN))
+
+    @property
+    def wrong(self) -> Floats:
+        """The probability that each label is wrong; NaN where it is not known."""
+        return np.full(len(self), np.nan) if self.noise is None else self.noise.wrong
+
     @property
     def suspects(self) -> NDArray[np.bool_]:
-        """The points whose label has a probability below `IMPROBABLE`, from a few models at least.
+        """The points whose label is more likely wrong than right.
 
-        Whether a model is better without them is another question: `dshapley report` measures it.
+        Whether a model is better without them is another question: `dshapley audit` measures it.
         """
-        if self.suggested is None:
-            return np.zeros(len(self), dtype=bool)
-        return np.asarray((self.probability < IMPROBABLE) & (self.n_models >= _FEWEST))
+        with np.errstate(invalid="ignore"):
+            return np.asarray(self.wrong > PROBABLY)
 
     def __repr__(self) -> str:
-        low = None if self.suggested is None else int(self.suspects.sum())
-        found = "" if low is None else f", {low:,} labels with a probability below {IMPROBABLE}"
+        low = None if self.noise is None else int(self.suspects.sum())
+        found = "" if low is None else f", {low:,} labels that are probably wrong"
         n = int(np.median(self.n_models)) if len(self) else 0
         return f"LabelEvidence of {len(self):,} points from about {n:,} models each{found}"
+
+    def among(self, asked: NDArray[np.bool_], ids: Array, given: Array) -> LabelEvidence:
+        """The same evidence about more points, of which only some were `asked` about."""
+
+        def spread(part: Array, fill: float) -> Array:
+            found = np.full((len(asked), *part.shape[1:]), fill, dtype=part.dtype)
+            found[asked] = part
+            return found
+
+        return LabelEvidence(
+            **{name: spread(getattr(self, name), np.nan) for name in _FLOATS},
+            probabilities=None
+            if self.probabilities is None
+            else spread(self.probabilities, np.nan),
+            n_models=spread(self.n_models, 0),
+            labels=self.labels,
+            ids=ids,
+            given=given,
+        )
 
     def to_frame(self) -> pd.DataFrame:
         """A data frame with one row for each point, in the order of the points."""
@@ -91,6 +143,7 @@ class LabelEvidence(NotebookDisplay):
                 "probability": self.probability,
                 "stderr": self.stderr,
                 "votes": self.votes,
+                "wrong": self.wrong,
             }
         columns["n_models"] = self.n_models
         return pd.DataFrame(columns, index=pd.Index(self.ids, name="id"))
@@ -128,32 +181,38 @@ def label_evidence(draws: Draws, points: Points | None = None) -> LabelEvidence:
         spread = np.where(seen, given - mean, 0.0)
         n = seen.sum(axis=0)
         variance = (weights**2 * spread**2).sum(axis=0) / total**2 * n / (n - 1)
-    y = points.y if points is not None else None
-    suggested, votes = _votes(evidence, weights, total, y)
+    classes = len(evidence.labels) > 0
     return LabelEvidence(
         probability=mean,
         stderr=np.sqrt(variance),
-        votes=votes,
-        suggested=suggested,
+        votes=_votes(evidence, weights / np.where(total > 0, total, np.nan)),
+        labels=evidence.labels if classes else None,
+        probabilities=_means(evidence, weights, total) if classes else None,
         n_models=n,
         ids=draws.ids,
-        given=y,
+        given=_labels_of(evidence, points),
     )
 
 
-def _votes(
-    evidence: Evidence, weights: Floats, total: Floats, y: Array | None
-) -> tuple[Array | None, Floats]:
-    """The label with most votes, and the share of votes for the given label."""
-    n_labels = len(evidence.labels)
-    if not n_labels:
-        return None, np.full(len(total), np.nan)
-    counts = np.stack([(weights * (evidence.guess == c)).sum(axis=0) for c in range(n_labels)])
+def _labels_of(evidence: Evidence, points: Points | None) -> Array | None:
+    """The label of each point: of the points, or of classes also from the record alone."""
+    if points is not None and points.y is not None:
+        return points.y
+    if not len(evidence.labels) or (evidence.codes == UNKNOWN).any():
+        return None
+    return np.asarray(evidence.labels[evidence.codes])
+
+
+def _means(evidence: Evidence, weights: Floats, total: Floats) -> Floats:
+    """(points, labels) the mean probability of each label; NaN for points that nobody was asked."""
+    answers = np.nan_to_num(evidence.answers)
     with np.errstate(invalid="ignore"):
-        shares = counts / total
-    suggested = evidence.labels[counts.argmax(axis=0)]
-    if y is None:
-        return suggested, np.full(len(total), np.nan)
-    codes = np.searchsorted(evidence.labels, y).clip(max=n_labels - 1)
-    own = np.where(evidence.labels[codes] == y, shares[codes, np.arange(len(total))], 0.0)
-    return suggested, np.where(total > 0, own, np.nan)
+        return np.asarray(np.einsum("tn,tnc->nc", weights, answers) / total[:, np.newaxis])
+
+
+def _votes(evidence: Evidence, weights: Floats) -> Floats:
+    """The weighted share of models whose most probable label is the given one."""
+    if not len(evidence.labels):
+        return np.full(weights.shape[1], np.nan)
+    with_votes = np.nan_to_num(evidence.answers, nan=-1.0).argmax(axis=2) == evidence.codes
+    return np.asarray((weights * with_votes).sum(axis=0))

@@ -249,6 +249,7 @@ def _of_database(draws: Draws, tail: Floats, m: int) -> tuple[float, float]:
         rows=np.ones(1, np.int64),
         control_variates=None,
         folds=None,
+        test_influence=None,
     )
     values, profile = _extrapolated(one, m)
     before = float(estimate(one).values[0]) * draws.m

@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from dshapley.data.points import Bundles, Floats, Points
 from dshapley.errors import InputError
+from dshapley.inference.database_error import DatabaseError, database_error
 from dshapley.inference.estimation import Terms, terms
 from dshapley.inference.interpolation import Interpolation, Prediction, fit, shrunk
+from dshapley.inference.test_rows import of_test_rows
 from dshapley.inference.uncertainty import (
     BetweenFolds,
     Freedom,
@@ -25,6 +27,7 @@ from dshapley.inference.uncertainty import (
     student_quantile,
 )
 from dshapley.inference.valuation import Valuation
+from dshapley.sampling.design import Design
 from dshapley.sampling.draws import NO_FOLD, Draws
 
 __all__ = ["SampledValuation", "estimate"]
@@ -52,7 +55,8 @@ class SampledValuation(Valuation):
         The same values with the sampling errors of the draws alone.
     fold_influence
         The influence of each fold (row) on each value, for cross-fitted values whose spread
-        between folds is larger than the draws explain; None otherwise.
+        between folds is larger than the draws explain. With test rows of their own, it is that of
+        each group of test rows (`inference.test_rows`). None otherwise.
     """
 
     terms: Terms
@@ -118,8 +122,8 @@ class SampledValuation(Valuation):
     def influences(self) -> Iterator[tuple[NDArray[np.intp], Floats]]:
         """The influence of each draw (row) on some points at a time, and which points.
 
-        The square sum over the rows is the variance of a value. For cross-fitted values the last
-        rows are the influences of the folds.
+        The square sum over the rows is the variance of a value. The last rows are the influences
+        of the folds, or of the groups of test rows, if the errors include them.
         """
         for block in self.terms.blocks():
             rows = [block.influence]
@@ -131,9 +135,13 @@ class SampledValuation(Valuation):
         blocks = (influence for _, influence in self.influences())
         return simultaneous_quantile(blocks, confidence, freedom=self.freedom)
 
-    def error_of_sum(self) -> tuple[float, float]:
-        """The standard error of the sum of all values, and its degrees of freedom."""
-        influence = np.sum([part.sum(axis=1) for _, part in self.influences()], axis=0)
+    def error_of_sum(self, weights: Floats | None = None) -> tuple[float, float]:
+        """The standard error of the sum of all values, and its degrees of freedom.
+
+        With `weights` it is the sum of the values times these.
+        """
+        weights = np.ones(len(self)) if weights is None else weights
+        influence = np.sum([part @ weights[columns] for columns, part in self.influences()], axis=0)
         groups = self.terms.groups
         if self.fold_influence is not None:
             groups = np.append(groups, np.full(len(self.fold_influence), groups.max() + 1))
@@ -144,6 +152,20 @@ class SampledValuation(Valuation):
     def _error_is_known(self) -> NDArray[np.bool_]:
         # Where all draws of a point are equal, they tell nothing about the error.
         return self.stderr > 0
+
+    def database_error(self, design: Design | None = None) -> DatabaseError:
+        """How much the values would differ with another database of the same size.
+
+        It is computed from the draws and trains no model: see `inference.database_error`. It is
+        not in `stderr`, which is for this database.
+
+        Parameters
+        ----------
+        design
+            The design of the draws, for draws that do not say how they were made.
+        """
+        of_draws = float(np.sqrt((self.of_draws.stderr**2).mean()))
+        return database_error(self.terms, of_draws=of_draws, design=design)
 
     def noise(self, n: int, *, seed: int = 0) -> Floats:
         """Simulated errors of all values, correlated as the real ones are: (n, points).
@@ -299,7 +321,28 @@ def estimate(
         terms=how,
         disorder=disorder,
     )
-    return found if draws.folds is None or how.unseen else _with_spread(found, by_fold)
+    if how.unseen:
+        return found
+    return _with_test_rows(found) if draws.folds is None else _with_spread(found, by_fold)
+
+
+def _with_test_rows(alone: SampledValuation) -> SampledValuation:
+    """The same values, with errors that include those of the test rows, if the draws tell them."""
+    of_test = of_test_rows(alone.terms)
+    if of_test is None:
+        return alone
+    own, beyond = alone.stderr**2, (of_test.influence**2).sum(axis=0)
+    variance, common = own + beyond, of_test.influence.mean(axis=1)
+    share = float(beyond.mean() / variance.mean()) if variance.any() else 0.0
+    return replace(
+        alone,
+        stderr=np.sqrt(variance),
+        disorder=alone.disorder + max(float(beyond.mean() - common @ common), 0.0),
+        # Welch and Satterthwaite: each part counts as far as it is part of the variance.
+        freedom=1 / ((1 - share) ** 2 / alone.freedom + share**2 / of_test.freedom),
+        alone=alone,
+        fold_influence=of_test.influence,
+    )
 
 
 def _with_spread(alone: SampledValuation, by_fold: Floats) -> SampledValuation:

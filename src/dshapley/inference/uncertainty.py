@@ -19,7 +19,9 @@ __all__ = [
     "check_confidence",
     "rank_bounds",
     "simultaneous_quantile",
+    "spearman",
     "spread_of",
+    "standard_ranks",
     "stderr_of_differences",
     "student_quantile",
     "top_probability",
@@ -261,6 +263,29 @@ def spread_of(values: Floats) -> float:
     """
     spread = float(values.var())
     return 0.0 if spread <= _ROUNDING * float((values**2).mean()) else spread
+
+
+def standard_ranks(values: Floats) -> Floats:
+    """Ranks less their mean, with square sum 1: the product of two of them is Spearman's r.
+
+    The last axis is over the points.
+
+    >>> standard_ranks(np.array([3.0, 1.0, 2.0])).round(2)
+    array([ 0.71, -0.71,  0.  ])
+    """
+    from scipy.stats import rankdata
+
+    ranks = rankdata(values, axis=-1)
+    ranks -= ranks.mean(axis=-1, keepdims=True)
+    length = np.sqrt((ranks**2).sum(axis=-1, keepdims=True))
+    return np.asarray(ranks / np.where(length > 0, length, 1.0))
+
+
+def spearman(a: Floats, b: Floats) -> float:
+    """Spearman's rank correlation; NaN if all values of one side are equal."""
+    if np.ptp(a) == 0 or np.ptp(b) == 0:
+        return math.nan
+    return float(standard_ranks(a) @ standard_ranks(b))
 
 
 def top_probability(values: Floats, stderr: Floats, share: float, *, seed: int = 0) -> Floats:

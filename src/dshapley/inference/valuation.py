@@ -18,6 +18,7 @@ from dshapley.inference.label_evidence import LabelEvidence, label_evidence
 from dshapley.inference.uncertainty import (
     anytime_quantile,
     check_confidence,
+    spearman,
     spread_of,
     student_quantile,
     top_probability,
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+    from dshapley.inference.database_error import DatabaseError
     from dshapley.inference.interpolation import Interpolation, Prediction
+    from dshapley.sampling.design import Design
 
 __all__ = ["Valuation"]
 
@@ -159,8 +162,9 @@ class Valuation(NotebookDisplay):
     def widened(self) -> float:
         """How many times larger the errors are than those of `of_draws` (root mean square).
 
-        Above 1 for cross-fitted values, whose errors include the spread between folds. More draws
-        lower the errors of the draws; only more test rows lower the spread.
+        Above 1 if the errors include those of the test rows: for cross-fitted values the spread
+        between folds, else that between groups of test rows. More draws lower the errors of the
+        draws; only more test rows lower the rest.
         """
         return 1.0
 
@@ -199,7 +203,7 @@ class Valuation(NotebookDisplay):
     def most_reliable(self) -> float:
         """The reliability after endless draws; NaN where the errors are not known.
 
-        Below 1 for cross-fitted values, whose test rows leave an error of their own.
+        Below 1 where the test rows leave an error of their own.
         """
         spread, noise = self._spread_and_noise()
         lasting = self._lasting_noise()
@@ -240,7 +244,7 @@ class Valuation(NotebookDisplay):
         size = self.stderr * np.sqrt(noise / known * self.n_draws / (n_draws or self.n_draws))
         rng = np.random.default_rng(0)
         found = [
-            _spearman(self.values, self.values + rng.normal(size=len(self)) * size)
+            spearman(self.values, self.values + rng.normal(size=len(self)) * size)
             for _ in range(max(1, _RANKED // len(self)))
         ]
         return float(np.mean(found))
@@ -355,8 +359,8 @@ class Valuation(NotebookDisplay):
     def influences(self) -> Iterator[tuple[NDArray[np.intp], Floats]]:
         """The influence of each draw (row) on some points at a time, and which points.
 
-        The square sum over the rows is the variance of a value. For cross-fitted values the last
-        rows are the influences of the folds.
+        The square sum over the rows is the variance of a value. The last rows are the influences
+        of the folds, or of the groups of test rows, if the errors include them.
         """
         self._refuse()
 
@@ -394,6 +398,10 @@ class Valuation(NotebookDisplay):
         if self.draws is None:
             self._refuse()
         return label_evidence(self.draws, self.points)
+
+    def database_error(self, design: Design | None = None) -> DatabaseError:
+        """How much the values would differ with another database of the same size."""
+        self._refuse()
 
     def shrunk(self) -> Valuation:
         """Each value moved towards its prediction from the other points (empirical Bayes).
@@ -466,13 +474,6 @@ def _with_error(name: object, value: float, stderr: float) -> str:
     """A value with twice its standard error, about half a 95 % confidence interval."""
     shown, reach = number(value, 2 * stderr)
     return f"{name} ({shown} ± {reach})" if np.isfinite(stderr) else f"{name} ({shown})"
-
-
-def _spearman(a: Floats, b: Floats) -> float:
-    from scipy.stats import rankdata
-
-    ranks = rankdata(a), rankdata(b)
-    return float(np.corrcoef(*ranks)[0, 1]) if np.ptp(a) > 0 else np.nan
 
 
 def _signal(spread: float, noise: float) -> float:

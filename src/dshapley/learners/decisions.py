@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -124,30 +124,36 @@ class Case:
         for i in np.flatnonzero(~sure).tolist():
             if done < i:
                 yield outputs[done:i]
-            yield Scored(np.array([self.refitted(start + i)]))
+            yield Scored(self.refitted(start + i))
             done = i + 1
         if done < len(outputs):
             yield outputs[done:]
 
-    def refitted(self, i: int) -> float:
-        """The score of model i, trained by scikit-learn."""
-        T = self._S
-        if i >= self.trainable:
-            T = T + double(self.Z.points.take([i - self.trainable]))
-        return float(Refit(self.estimator).scores(T, T.take(slice(0)), self._query, 0)[0])
+    def refitted(self, i: int) -> Floats:
+        """(1, q) the scores of model i, trained by scikit-learn."""
+
+        def scores() -> Floats:
+            T = self._S
+            if i >= self.trainable:
+                T = T + double(self.Z.points.take([i - self.trainable]))
+            return Refit(self.estimator).scores_by_each(T, T.take(slice(0)), self._queries, 0)
+
+        # A model that is uncertain in one kind of output often is in the others too.
+        return self.asked.once("refit", scores, i)[:, self.asked.shared.columns[self.asked.kind]]
 
     def all_refitted(self) -> Iterator[Scored]:
         """The scores of all models by scikit-learn, for parameters invalid for these classes."""
         for i in range(len(self.Z) + self.trainable):
-            yield Scored(np.array([self.refitted(i)]))
+            yield Scored(self.refitted(i))
 
     @cached_property
     def _S(self) -> Points:
         return double(self.S.points)
 
     @cached_property
-    def _query(self) -> Query:
-        return replace(self.asked.query, test=double(self.asked.query.test))
+    def _queries(self) -> list[Query]:
+        test = double(self.asked.query.test)
+        return [replace(query, test=test) for query in self.asked.shared.queries]
 
     def outputs(self, values: Floats, noise: Floats) -> tuple[Array, Bools]:
         """The outputs asked for, and which models are certain of theirs.
@@ -221,14 +227,21 @@ def _log_probabilities(values: Floats) -> Floats:
     return logs
 
 
-def answers(case: Case, models: Models) -> Iterator[Array | Scored]:
-    """The outputs or scores of the linear `models`, block by block."""
+def answers(case: Case, models: Models, *, shared: bool = True) -> Iterator[Array | Scored]:
+    """The outputs or scores of the linear `models`, block by block.
+
+    `shared` says that the models are the same for every kind of output.
+    """
     labels: _Labels | None = None
     n, p = models.T.shape
     kind, c = case.asked.kind, case.asked.n_classes
     cost = (c * p, _LABELS) if kind == "label" else (c * n, _VALUES)
     for start, stop in case.blocks(*cost):
-        found = _block(case, models, start, stop)
+        if shared:
+            make = partial(_block, case, models, start, stop)
+            found = case.asked.once("coefficients", make, (start, stop))
+        else:
+            found = _block(case, models, start, stop)
         if kind == "label":
             labels = labels or _Labels(models.T, found)
             outputs, sure = labels.of(found)

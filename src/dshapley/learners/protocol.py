@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -11,7 +12,7 @@ import numpy as np
 from dshapley.data.points import Array, Bundles, Floats, Points, Table
 from dshapley.metrics import Metric, Output
 
-__all__ = ["Learner", "Query"]
+__all__ = ["Learner", "Query", "scores_by_each"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +93,10 @@ class Query:
 
 
 class Learner(Protocol):
-    """A learning algorithm, as the potential sees it."""
+    """A learning algorithm, as the potential sees it.
+
+    A method `scores_by_each(S, Z, queries, seed)` is optional (see the function of that name).
+    """
 
     def scores(self, S: Points, Z: Points | Bundles, query: Query, seed: int) -> Floats:
         """The score of the model trained on S, then that of the model trained on S + z for each z.
@@ -117,3 +121,17 @@ class Learner(Protocol):
     def accepts_nan(self) -> bool:
         """Whether X may contain missing values."""
         ...
+
+
+def scores_by_each(
+    learner: Learner, S: Points, Z: Points | Bundles, queries: Sequence[Query], seed: int
+) -> Floats:
+    """(1 + |Z|, q) what `learner.scores` returns for each of q queries of one test set.
+
+    A learner that can train its models once for all queries has a method of this name. Each column
+    must equal, bit for bit, what `scores` returns for its query. Other learners are asked q times.
+    """
+    if len(queries) > 1 and hasattr(learner, "scores_by_each"):
+        found: Floats = learner.scores_by_each(S, Z, queries, seed)
+        return found
+    return np.column_stack([learner.scores(S, Z, query, seed) for query in queries])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,24 +45,45 @@ class Refit:
 
     def scores(self, S: Points, Z: Points | Bundles, query: Query, seed: int) -> Floats:
         """The score trained on S, then the score trained on S + z for each z."""
-        template = seeded(self.estimator, seed)
-        if query.output in ("score", "decision"):
-            _one_score_a_class(template)
-        rows = (self._row(template, T, query, seed) for T in training_sets(S, Z))
-        return np.concatenate([query.score(row) for row in rows])
+        return self.scores_by_each(S, Z, [query], seed)[:, 0]
 
-    def _row(self, template: Any, T: Points, query: Query, seed: int) -> Array:
+    def scores_by_each(
+        self, S: Points, Z: Points | Bundles, queries: Sequence[Query], seed: int
+    ) -> Floats:
+        """A column of scores for each query; see `dshapley.learners.protocol.scores_by_each`."""
+        found = np.empty((1 + len(Z), len(queries)))
+        for template, columns in self._templates(queries, seed):
+            asked = [queries[column] for column in columns]
+            for i, T in enumerate(training_sets(S, Z)):
+                rows = self._rows(template, T, asked, seed)
+                for column, query, row in zip(columns, asked, rows, strict=True):
+                    found[i, column] = query.score(row)[0]
+        return found
+
+    def _templates(self, queries: Sequence[Query], seed: int) -> list[tuple[Any, list[int]]]:
+        """The estimators to train, each with the queries that its models answer: mostly one."""
+        plain, ranking = seeded(self.estimator, seed), seeded(self.estimator, seed)
+        ranks = [query.output in ("score", "decision") for query in queries]
+        everyone = list(range(len(queries)))
+        if not _one_score_a_class(ranking):
+            return [(plain, everyone)]
+        parts = [(plain, [i for i in everyone if not ranks[i]])]
+        parts.append((ranking, [i for i in everyone if ranks[i]]))
+        return [(template, columns) for template, columns in parts if columns]
+
+    def _rows(self, template: Any, T: Points, queries: list[Query], seed: int) -> list[Array]:
+        """One row of outputs for each query."""
         if len(T) == 0:
-            return query.constant(query.y)
+            return [query.constant(query.y) for query in queries]
         assert T.y is not None
-        if len(T) < self.min_rows or (query.classes is not None and _one_class(T.y)):
-            return query.constant(T.y)
+        if len(T) < self.min_rows or (queries[0].classes is not None and _one_class(T.y)):
+            return [query.constant(T.y) for query in queries]
         try:
             with _global_seed(seed):
-                return _trained(template, T, query)
+                return _trained(template, T, queries)
         except Exception as error:
             if _finds_nothing(template, error):
-                return query.constant(T.y)
+                return [query.constant(T.y) for query in queries]
             raise FitError(_what_failed(template, T, error)) from error
 
     def describe(self) -> dict[str, Any]:
@@ -143,28 +164,50 @@ def _one_class(y: Array) -> bool:
     return bool((y == y[0]).all())
 
 
-def _trained(template: Any, T: Points, query: Query) -> Array:
-    """One row of outputs: those of a copy of the template, trained on T."""
+def _trained(template: Any, T: Points, queries: list[Query]) -> list[Array]:
+    """One row of outputs for each query, of one copy of the template, trained on T."""
     from sklearn.base import clone
 
     model = clone(template, safe=False)
     _cap_neighbours(model, len(T))
     model.fit(T.X, T.y)
-    return _answer(model, query)[np.newaxis]
+    answered = _Answered(model)
+    return [_answer(answered, query)[np.newaxis] for query in queries]
 
 
-def _answer(model: Any, query: Query) -> Array:
+class _Answered:
+    """A trained model whose methods are each called once for the test rows.
+
+    A model may draw random numbers when it predicts, so each method starts from the state that the
+    fit has left: what one query gets does not depend on which others there are.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self._after_fit = np.random.get_state()  # noqa: NPY002
+        self._found: dict[str, Array] = {}
+
+    def by(self, method: str, query: Query) -> Array:
+        """What this method of the model returns for the test rows; a copy for each query."""
+        if method not in self._found:
+            np.random.set_state(self._after_fit)  # noqa: NPY002
+            self._found[method] = np.asarray(getattr(self.model, method)(query.X))
+            return self._found[method]
+        return self._found[method].copy()
+
+
+def _answer(answered: _Answered, query: Query) -> Array:
     """The model's outputs for the test rows, of the kind that the query needs."""
+    model = answered.model
     if query.output == "prediction":
-        predictions: Array = np.asarray(model.predict(query.X))
-        return predictions.reshape(len(query.y))
+        return answered.by("predict", query).reshape(len(query.y))
     if query.output == "label":
-        return query.codes(np.asarray(model.predict(query.X)))
+        return query.codes(answered.by("predict", query))
     if query.output != "decision" and (
         query.output == "probability" or not _prefers_decision(model)
     ):
-        return query.spread(model.classes_, model.predict_proba(query.X), fill=0.0)
-    decision = model.decision_function(query.X)
+        return query.spread(model.classes_, answered.by("predict_proba", query), fill=0.0)
+    decision = answered.by("decision_function", query)
     if decision.ndim == 1:
         decision = np.column_stack([-decision, decision])
     return query.spread(model.classes_, decision, fill=-np.inf)
@@ -225,13 +268,21 @@ def _global_seed(seed: int) -> Iterator[None]:
             np.random.set_state(before)  # noqa: NPY002
 
 
-def _one_score_a_class(template: Any) -> None:
-    """Make support vector machines output one score for each class, not for each pair."""
+def _one_score_a_class(template: Any) -> bool:
+    """Make support vector machines output one score for each class, not for each pair.
+
+    Returns whether that has changed the template.
+    """
     if not hasattr(template, "get_params"):
-        return
-    for name, value in template.get_params(deep=True).items():
-        if name.split("__")[-1] == "decision_function_shape" and value == "ovo":
-            template.set_params(**{name: "ovr"})
+        return False
+    pairwise = [
+        name
+        for name, value in template.get_params(deep=True).items()
+        if name.split("__")[-1] == "decision_function_shape" and value == "ovo"
+    ]
+    if pairwise:
+        template.set_params(**dict.fromkeys(pairwise, "ovr"))
+    return bool(pairwise)
 
 
 def _cap_neighbours(model: Any, n: int) -> None:

@@ -12,7 +12,7 @@ parts. docs/market.md walks through a sale. The files:
     matching           `match`: the distance between two summaries
     buyer_check        `check`: the list's values beside the buyer's own
     check_errors       the errors behind a check, and how many test rows it needs
-    comparison         statistics of two sides' values: rank correlation, percentage error
+    comparison         statistics of two sides' sums: their errors, percentage error
     splitting          `splitting`: bundles beside their parts
     from_files         the same functions on run folders and tables, for the command line
 """

@@ -17,11 +17,12 @@ from dshapley.baselines.data_shapley import tmc_draws
 from dshapley.baselines.subsets import bundle_draws, sampled_draws
 from dshapley.data.points import Array, Bundles, Points, as_points
 from dshapley.errors import InputError, nearest, warn
+from dshapley.inference.agreement import influence_of_draws
 from dshapley.inference.jackknife import Grouped, influence_of_test, parted
 from dshapley.inference.sampled import estimate
 from dshapley.inference.uncertainty import check_confidence
 from dshapley.market.check_errors import GROUPS, Evidence, TestRows
-from dshapley.market.comparison import error_of_sum, influence_of_draws
+from dshapley.market.comparison import error_of_sum
 from dshapley.market.price_list_file import PriceList
 from dshapley.metrics.scorers import is_metric_name
 from dshapley.notebooks import NotebookDisplay

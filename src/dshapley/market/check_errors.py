@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dshapley.data.points import Floats
-from dshapley.inference.uncertainty import student_quantile
-from dshapley.market.comparison import (
+from dshapley.inference.agreement import (
     FEWEST,
-    ape,
     corrected,
     halves_correlation,
     rank_correlation,
     with_interval,
 )
+from dshapley.inference.uncertainty import student_quantile
+from dshapley.market.comparison import ape
 
 __all__ = ["GROUPS", "Evidence", "Interval", "TestRows"]
 

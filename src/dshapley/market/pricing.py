@@ -11,11 +11,11 @@ import numpy as np
 
 from dshapley.data.points import Floats
 from dshapley.errors import MOST_M, InputError, is_whole, warn
+from dshapley.inference.agreement import reliability
 from dshapley.inference.profile import extrapolate
 from dshapley.inference.sampled import SampledValuation
 from dshapley.inference.uncertainty import check_confidence, stderr_of_differences, student_quantile
 from dshapley.inference.valuation import Valuation
-from dshapley.market.comparison import reliability
 from dshapley.market.price_list_file import COLUMNS, PriceList, with_checksum
 
 if TYPE_CHECKING:

@@ -22,14 +22,13 @@ from dshapley.plots.figure import (
     mean_and_reach,
     name_of,
     tip,
-    unit_of,
     value_axis,
 )
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["against", "compared", "distribution", "extremes"]
+__all__ = ["against", "distribution", "extremes"]
 
 _MOST_RANKED = 3e10
 """Rank intervals compare all pairs of points in all draws. Above this number of comparisons, about
@@ -223,46 +222,6 @@ def _boxes(ax: Axes, groups: list[tuple[object, Floats]]) -> None:
     ax.set_yticks(range(len(names)), names, parse_math=False)
     ax.set_ylim(len(names) - 0.4, -0.6)
     ax.grid(visible=False, axis="y")
-
-
-def compared(
-    first: Valuation,
-    second: Valuation,
-    *,
-    names: tuple[str, str] = ("first", "second"),
-    ax: Axes | None = None,
-) -> Axes:
-    """The values of two runs for the points that both have, with the line of equal values."""
-    from scipy.stats import spearmanr
-
-    _, ours, theirs = np.intersect1d(
-        first.ids.astype(str), second.ids.astype(str), return_indices=True
-    )
-    if len(ours) < 2:
-        raise InputError("the two valuations have fewer than two ids in common")
-    if len(ours) > _MOST_DOTS:
-        some = np.random.default_rng(0).choice(len(ours), _MOST_DOTS, replace=False)
-        shown = np.sort(some)
-    else:
-        shown = np.arange(len(ours))
-    a, b = first.values[ours], second.values[theirs]
-    ax = axes_or_new(ax, size=(5.2, 5.0))
-    across, up = 2 * first.stderr[ours][shown], 2 * second.stderr[theirs][shown]
-    known = bool(np.isfinite(across).all() and np.isfinite(up).all())
-    ax.errorbar(
-        a[shown], b[shown], fmt="o", color=PLAIN, ecolor=AWAY, elinewidth=0.6,
-        markersize=3.5, alpha=0.75, xerr=across if known else None, yerr=up if known else None,
-    )  # fmt: skip
-    ends = [min(a.min(), b.min()), max(a.max(), b.max())]
-    ax.plot(ends, ends, color="0.5", linewidth=1, zorder=1)
-    r = float(spearmanr(a, b).statistic)
-    title = f"rank correlation {r:.2f} over {len(ours):,} points"
-    if len(shown) < len(ours):
-        title += f", {len(shown):,} of them shown"
-    ax.set_title(title, fontsize=9)
-    ax.set_xlabel(f"{names[0]}: {unit_of(first)}", parse_math=False)
-    ax.set_ylabel(f"{names[1]}: {unit_of(second)}", parse_math=False)
-    return ax
 
 
 def _one_each(valuation: Valuation, column: Any, name: str) -> Array:

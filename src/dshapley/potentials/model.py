@@ -7,7 +7,7 @@ of the models trained on S and on every S + z.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
@@ -19,6 +19,7 @@ from dshapley.data.targets import task_of_labels
 from dshapley.errors import FitError, InputError, warn
 from dshapley.learners import Fast, Learner, Query, Refit, learner
 from dshapley.learners.by_name import model_from_name
+from dshapley.learners.protocol import scores_by_each
 from dshapley.learners.refit import is_classifier
 from dshapley.metrics import Metric, Output
 from dshapley.metrics.scorers import ScorerScore, chosen_metric
@@ -32,11 +33,14 @@ from dshapley.potentials.checks import (
 )
 from dshapley.potentials.preprocessing import Fitted, Preprocess, fitted_once, names, parts
 
-__all__ = ["ModelPotential", "Retrain", "potential"]
+__all__ = ["MetricLike", "ModelPotential", "Retrain", "of_each", "potential", "potentials"]
 
 
 Retrain: TypeAlias = Literal["auto", "never", "always"]
 """Whether models are retrained for marginals; see `potential`."""
+
+MetricLike: TypeAlias = str | Metric | Callable[[Array, Array], float]
+"""A metric, or what names one; see `potential`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,18 +108,7 @@ class ModelPotential:
         return found[:, : len(labels)] if output == "probability" else found
 
     def _scores(self, S: Points, Z: Points | Bundles) -> Floats:
-        if S.y is None or (Z.points if isinstance(Z, Bundles) else Z).y is None:
-            raise InputError("these points have no labels, which a model needs: give y")
-        if self.fitted is not None:
-            S, Z = self.fitted.set(S), self.fitted.asked(Z)
-        scores = self.learner.scores(S, Z, self.query, self.seed)
-        if len(S) == 0 and self.empty is not None:
-            scores[0] = self.empty
-        if not np.isfinite(scores).all():
-            raise FitError(
-                f"the {self.metric.name} of a model trained on about {len(S)} rows is not a number"
-            )
-        return scores
+        return of_each([self], S, Z)[0]
 
     def warm_up(self, database: Points, Z: Points | Bundles) -> None:
         """Compile the loops, or read them from numba's cache, before the clock of a run starts.
@@ -181,11 +174,33 @@ class ModelPotential:
             _check_scorer(replace(self, test=test))
 
 
+def of_each(Us: Sequence[ModelPotential], S: Points, Z: Points | Bundles) -> Floats:
+    """(q, 1 + |Z|) U(S), then U(S + z) for each z, of q potentials that differ by their metric.
+
+    Models are trained once for all. Each row is, bit for bit, what its potential gives alone.
+    """
+    if S.y is None or (Z.points if isinstance(Z, Bundles) else Z).y is None:
+        raise InputError("these points have no labels, which a model needs: give y")
+    first = Us[0]
+    if first.fitted is not None:
+        S, Z = first.fitted.set(S), first.fitted.asked(Z)
+    queries = [U.query for U in Us]
+    scores = np.ascontiguousarray(scores_by_each(first.learner, S, Z, queries, first.seed).T)
+    for U, row in zip(Us, scores, strict=True):
+        if len(S) == 0 and U.empty is not None:
+            row[0] = U.empty
+        if not np.isfinite(row).all():
+            raise FitError(
+                f"the {U.metric.name} of a model trained on about {len(S)} rows is not a number"
+            )
+    return scores
+
+
 def potential(
     model: Any,
     *,
     test: Points | tuple[Any, Any],
-    metric: str | Metric | Callable[[Array, Array], float] | None = None,
+    metric: MetricLike | None = None,
     empty: float | None = None,
     min_rows: int = 1,
     retrain: Retrain = "auto",
@@ -239,6 +254,27 @@ def potential(
     >>> U(test.take([])), U(test.take([3])), U(test)
     (0.75, 0.25, 1.0)
     """
+    return potentials(
+        model, metrics=[metric], test=test, empty=empty, min_rows=min_rows, retrain=retrain,
+        preprocess=preprocess, database=database,
+    )[0]  # fmt: skip
+
+
+def potentials(
+    model: Any,
+    *,
+    metrics: Sequence[MetricLike | None],
+    test: Points | tuple[Any, Any],
+    empty: float | None = None,
+    min_rows: int = 1,
+    retrain: Retrain = "auto",
+    preprocess: Preprocess = "each",
+    database: Points | tuple[Any, Any] | None = None,
+) -> list[ModelPotential]:
+    """One potential for each metric, as `potential` makes it; all share one learner.
+
+    The functions of `dshapley.potentials.together` train its models once for all metrics.
+    """
     test = as_points(test, name="test")
     if test.y is None:
         raise InputError("test: the test set has no labels to score models on: give y")
@@ -259,23 +295,48 @@ def potential(
         _say_that_each_is_slow(steps, final, retrain)
     chosen = _learner(estimator, retrain)
     classification = is_classifier(estimator)
-    if metric is None:
-        metric = "accuracy" if classification else "neg_mse"
-    scored = chosen_metric(metric, estimator=estimator, y=test.y, classification=classification)
-    if scored.output == "decision" and not isinstance(chosen, Refit):
-        chosen = _for_decisions(estimator, scored.name, retrain)
+    usual = "accuracy" if classification else "neg_mse"
+    scored = [
+        chosen_metric(
+            usual if metric is None else metric, estimator=estimator, y=test.y,
+            classification=classification,
+        )
+        for metric in metrics
+    ]  # fmt: skip
+    if not isinstance(chosen, Refit):
+        chosen = _for_metrics(chosen, scored, estimator, retrain)
     if isinstance(chosen, Refit | Fast):
         chosen = replace(chosen, min_rows=min_rows)
-    U = ModelPotential(
-        chosen, test, metric=scored, classification=classification, empty=empty,
-        preprocess=preprocess if steps else None, fitted=fitted,
-    )  # fmt: skip
-    check_metric(U.metric, estimator, classification=classification)
-    check_test(U.metric, test.y, classification=classification)
-    U.check(test, name="test")
-    if isinstance(scored.score, ScorerScore):
-        _check_scorer(U)
-    return U
+    found = [
+        ModelPotential(
+            chosen, test, metric=metric, classification=classification, empty=empty,
+            preprocess=preprocess if steps else None, fitted=fitted,
+        )
+        for metric in scored
+    ]  # fmt: skip
+    for U in found:
+        check_metric(U.metric, estimator, classification=classification)
+        check_test(U.metric, test.y, classification=classification)
+        U.check(test, name="test")
+        if isinstance(U.metric.score, ScorerScore):
+            _check_scorer(U)
+    return found
+
+
+def _for_metrics(
+    chosen: Learner, metrics: list[Metric], estimator: Any, retrain: Retrain
+) -> Learner:
+    """The learner for these metrics: another than the one chosen, if they need decision values."""
+    decisions = [metric.name for metric in metrics if metric.output == "decision"]
+    if not decisions:
+        return chosen
+    if len(decisions) < len(metrics):
+        raise InputError(
+            f"{decisions[0]} reads decision values of more than two classes, which only retrained "
+            "models give: ask for it in a run of its own, or retrain for all metrics with "
+            "retrain='always'"
+        )
+    return _for_decisions(estimator, decisions[0], retrain)
 
 
 def _say_that_each_is_slow(steps: list[Any], final: Any, retrain: Retrain) -> None:

@@ -18,7 +18,16 @@ from dshapley.learners import Refit, learner
 from dshapley.learners.fast import double
 from dshapley.learners.refit import is_classifier
 from dshapley.metrics import METRICS
-from dshapley.potentials import ModelPotential, Potential, describe, marginals, potential, seeded
+from dshapley.potentials import (
+    ModelPotential,
+    Potential,
+    describe,
+    marginals,
+    marginals_of_each,
+    potential,
+    potentials,
+    seeded,
+)
 
 __all__ = ["check_learner", "check_potential"]
 
@@ -72,7 +81,8 @@ def check_learner(
 
     The data are random, tiny, repeated, of one class, collinear, badly scaled and high-dimensional,
     in float32 and float64, with labels of two and three classes or with numbers. The check runs for
-    each metric that fits. Data of float32 are refitted in float64, the precision of fast learners.
+    each metric that fits, and a learner with a method `scores_by_each` must give each metric the
+    same scores as alone. Data of float32 are refitted in float64, the precision of fast learners.
     If refitting fails, the learner must fail too.
 
     Parameters
@@ -101,7 +111,9 @@ def check_learner(
             "nothing to compare"
         )
     for case in _cases(estimator):
-        for metric in _metrics(estimator, case.test) if metrics is None else metrics:
+        names = _metrics(estimator, case.test) if metrics is None else metrics
+        _compare_together(estimator, case, names)
+        for metric in names:
             U = potential(estimator, test=case.test, metric=metric)
             refit = replace(
                 U,
@@ -111,6 +123,26 @@ def check_learner(
             for name, S in _sets(case.database):
                 where = f"{case.name}: the {metric} at {name}"
                 _compare(U, refit, S, case.Z, where, tolerance)
+
+
+_ROUNDING = 1e-12
+"""The difference that is allowed between the scores by one metric alone and beside others."""
+
+
+def _compare_together(estimator: Any, case: _Case, metrics: Sequence[str]) -> None:
+    """Check that each metric gets the same scores alone and in one call with the others."""
+    Us = potentials(estimator, test=case.test, metrics=metrics) if metrics else []
+    if len(Us) < 2 or not hasattr(Us[0].learner, "scores_by_each"):
+        return
+    for name, S in _sets(case.database):
+        alone = [_scores(U, S, case.Z) for U in Us]
+        if any(scores is None for scores in alone):
+            continue  # `_compare` checks that refitting fails too
+        together = zip(Us, marginals_of_each(Us, S, case.Z), alone, strict=True)
+        for U, gains, scores in together:
+            assert scores is not None
+            where = f"{case.name}: the {U.metric.name} beside other metrics at {name}"
+            _equal(gains, scores[1:] - scores[0], where, _ROUNDING)
 
 
 def _compare(

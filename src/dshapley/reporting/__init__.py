@@ -2,7 +2,9 @@
 
 - `findings`: sentences about a valuation, and warnings of what could be misread.
 - `text`: valuations, predictions, plans and claims in the terminal.
+- `collecting`: a batch of candidates in the terminal.
 - `market`: price lists, summaries, matches and checks in the terminal.
+- `comparison`: a comparison of runs, in the terminal and as a page.
 - `page`: a report as one HTML file and one JSON file, whatever it is about.
 - `svg`: the pictures of such a page.
 - `run_facts`: what the report of a run is made from: values, tables, and what retraining showed.

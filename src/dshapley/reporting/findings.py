@@ -10,8 +10,10 @@ import numpy as np
 from dshapley.data.points import Array, Bundles
 from dshapley.data.targets import are_classes
 from dshapley.formatting import duration, number
+from dshapley.inference.database_error import DatabaseError
 from dshapley.inference.sampled import SampledValuation
 from dshapley.inference.valuation import Valuation
+from dshapley.sampling.draws import Draws
 
 __all__ = [
     "ByClass",
@@ -19,6 +21,7 @@ __all__ = [
     "by_class",
     "cautions",
     "class_labels",
+    "database_sentence",
     "model_sentences",
     "more_time",
     "percentage_points",
@@ -128,10 +131,7 @@ def _test_rows(valuation: Valuation) -> list[str]:
     if record.folds is None:
         if "test" not in record.about.identity.potential:
             return []
-        return [
-            "The errors hold for these test rows. With different test rows the values would differ "
-            "by more; without --test the errors include this."
-        ]
+        return [_own_test_rows(valuation, record)]
     line = (
         f"Each row is tested only on rows of the other {record.folds.n - 1} of {record.folds.n} "
         "parts of the table"
@@ -146,6 +146,42 @@ def _test_rows(valuation: Valuation) -> list[str]:
     ]
 
 
+def _own_test_rows(valuation: Valuation, record: Draws) -> str:
+    """Whether the errors of a run with test rows of its own include those of the test rows."""
+    if valuation.widened > 1 and math.isfinite(valuation.widened):
+        return (
+            "The errors include the choice of the test rows, and are "
+            f"{valuation.widened:.1f} times those of the draws alone. More test rows lower that "
+            "part of the errors; more draws do not."
+        )
+    if record.test_influence is None:
+        return (
+            "The errors hold for these test rows. With different test rows the values would differ "
+            "by more."
+        )
+    return (
+        "The errors hold for these test rows. How much the values would differ with different test "
+        "rows is not known, because the first draws have too few sets of some sizes."
+    )
+
+
+def database_sentence(error: DatabaseError) -> str:
+    """How much the values would differ with another database, and what that compares with."""
+    start = (
+        f"With another {error.rows:,} rows from the same source as the database, the values would "
+        "differ by"
+    )
+    beside = f"The standard error of the draws is {error.of_draws:.2g}."
+    if error.known:
+        return (
+            f"{start} {error.typical:.2g} (standard deviation, root mean square over the rows). "
+            f"{beside}"
+        )
+    needed = error.draws_needed
+    more = "" if needed is None else f" About {needed:,} draws in all would tell how much."
+    return f"{start} at most {error.most:.2g} (95% confidence). {beside}{more}"
+
+
 def more_time(valuation: Valuation) -> list[str]:
     """What more draws would give, and how long they take."""
     record, sure = valuation.draws, valuation.surely_reliable
@@ -158,8 +194,8 @@ def more_time(valuation: Valuation) -> list[str]:
         if not most < wanted:
             return []
         return [
-            f"More draws alone would raise the reliability to {most:.2f} at most. More rows in the "
-            "table, or a test table with more rows than this one (--test), would raise it further."
+            f"More draws alone would raise the reliability to {most:.2f} at most. "
+            f"{_more_rows(valuation).capitalize()} would raise it further."
         ]
     if needed <= valuation.n_draws:
         return []
@@ -246,8 +282,15 @@ def _open_order(valuation: Valuation) -> list[str]:
 def _remedy(valuation: Valuation) -> str:
     """What would lower the errors."""
     if valuation.widened > 1 and valuation.of_draws.reliability >= _OPEN:
-        return "bring more rows, or a test table with more rows than this one (--test),"
+        return f"bring {_more_rows(valuation)}"
     return "make more draws"
+
+
+def _more_rows(valuation: Valuation) -> str:
+    """The rows that would lower the part of the errors that draws do not lower."""
+    if valuation.draws is not None and valuation.draws.folds is None:
+        return "more test rows"
+    return "more rows in the table, or a test table with more rows than this one (--test),"
 
 
 def _skewed(valuation: Valuation) -> list[str]:

@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 from dshapley.baselines.curves import Curve
 from dshapley.data.points import Array, Floats
 from dshapley.formatting import duration, number
+from dshapley.inference.comparison import Comparison
+from dshapley.inference.database_error import DatabaseError
 from dshapley.inference.interpolation import Prediction
 from dshapley.inference.label_evidence import LabelEvidence
 from dshapley.inference.profile import SizeProfile
@@ -34,7 +36,7 @@ from dshapley.reporting.market import check_lines, match_lines
 from dshapley.running.planning import Plan
 from dshapley.sampling.draws import Draws
 
-__all__ = ["html_of"]
+__all__ = ["fragment", "html_of"]
 
 _EACH_END = 5
 """Rows of a table at each end."""
@@ -93,7 +95,7 @@ def _of_values(
          *(column[i] for column in more.values()))
         for i in _ends(order)
     ]  # fmt: skip
-    return _fragment(
+    return fragment(
         name,
         heading,
         _table(["id", "value", "±", *more], rows, left_out=len(order) - len(rows)),
@@ -120,7 +122,7 @@ def _(prices: PriceList) -> str:
         for total in prices.terms["totals"][:_MOST_SIZES]
     ]
     interval = f"{prices.terms['confidence']:.0%} interval"
-    return _fragment(
+    return fragment(
         "PriceList",
         f" of {len(prices):,} points for m = {', '.join(f'{m:,}' for m in shown)}{also}",
         _table(
@@ -140,7 +142,7 @@ def _(check: Check) -> str:
     frame = check.frame.sort_values("value", kind="stable")
     some = _evenly(len(frame), _MOST_MARKS)
     listed, own = (frame[name].to_numpy()[some] for name in ("value", "own"))
-    return _fragment(
+    return fragment(
         "Check",
         f": {about}",
         _table([], rows, sentences=True),
@@ -152,7 +154,7 @@ def _(check: Check) -> str:
 def _(match: Match) -> str:
     seen = "the distributions differ" if match.beyond_noise else "no difference beyond chance"
     rows = [(line,) for line in match_lines(match)[:_MOST_LINES]]
-    return _fragment("Match", f": {seen}", _table([], rows, sentences=True), _gauge(match))
+    return fragment("Match", f": {seen}", _table([], rows, sentences=True), _gauge(match))
 
 
 @html_of.register
@@ -170,7 +172,7 @@ def _(splitting: Splitting) -> str:
             (name, parts, whole, split, _with_error(splitting.difference[i], error), beyond)
         )
     head = ["id", "parts", "as a set", "its parts", "difference", ""]
-    return _fragment(
+    return fragment(
         "Splitting",
         f" of {len(order):,} bundles: {int(splitting.beyond_error.sum()):,} of them change their "
         "total beyond the error",
@@ -194,12 +196,65 @@ def _(curve: Curve) -> str:
         for i in _evenly(len(curve.scores), 2 * _EACH_END + 1)
     ]  # fmt: skip
     head = ["share", "points", "score", *(["random order", "±"] if repeats else [])]
-    return _fragment(
+    return fragment(
         "Curve",
         heading,
         _table(head, rows),
         _lines(curve.fractions, curve.scores, beside),
         notes=["share: of the points, removed or added; ±: two standard errors"] if repeats else [],
+    )
+
+
+@html_of.register
+def _(comparison: Comparison) -> str:
+    rows = []
+    for pair in comparison.pairs[:_MOST_LINES]:
+        found, low, high = pair.order.without_noise
+        rows.append(
+            (f"{name_of(comparison.names[pair.first])} and "
+             f"{name_of(comparison.names[pair.second])}",
+             f"{pair.order.observed:.2f}",
+             pair.order.hidden or f"{found:.2f} ({low:.2f} to {high:.2f})",
+             f"{pair.top.found:.0%}", f"{pair.bottom.found:.0%}", f"{int(pair.differs.sum()):,}")
+        )  # fmt: skip
+    head = ["runs", "rank correlation", "without noise", "top tenth shared", "bottom tenth",
+            "rows that differ"]  # fmt: skip
+    first = comparison.pairs[0]
+    scaled = [
+        (values - values.mean()) / spread if spread > 0 else np.full(len(values), np.nan)
+        for values, spread in zip(
+            comparison.values[[first.first, first.second]], first.spreads, strict=True
+        )
+    ]
+    return fragment(
+        "Comparison",
+        f" of {len(comparison.names):,} runs over {len(comparison):,} points",
+        _table(head, rows),
+        _scatter(
+            scaled[0], scaled[1], f"standardised values: {rows[0][0]}; dashed: where they are equal"
+        ),
+        notes=["rows differ where their standardised values do, beyond the error"],
+    )
+
+
+@html_of.register
+def _(error: DatabaseError) -> str:
+    shown = f"{error.typical:.2g}" if error.known else f"at most {error.most:.2g}"
+    rows = [
+        ("between databases", shown),
+        ("of the draws", f"{error.of_draws:.2g}"),
+        ("draws", f"{error.n_draws:,}"),
+    ]
+    if error.draws_needed is not None:
+        rows.append(("draws to know it", f"{error.draws_needed:,}"))
+    heading = f" of {len(error):,} values, for databases of {error.rows:,} rows"
+    notes = ["root mean square standard errors of the values"]
+    return fragment(
+        "DatabaseError",
+        heading,
+        _table([], rows, sentences=True),
+        _in_order(error.stderr, "errors"),
+        notes=notes,
     )
 
 
@@ -219,7 +274,7 @@ def _(draws: Draws) -> str:
     if T and draws.seconds is not None:
         median, total = float(np.median(draws.seconds)), float(draws.seconds.sum())
         rows.append(("time", f"{median:.2g} seconds a draw (median), {duration(total)} in all"))
-    return _fragment(
+    return fragment(
         "Draws",
         f" of {n:,} {'bundles' if (draws.rows != 1).any() else 'points'}, m = {draws.m:,}: "
         f"{T:,} draws",
@@ -236,7 +291,7 @@ def _(plan: Plan) -> str:
         ("time on one worker", duration(plan.seconds)),
     ]
     heading = f" for ±{plan.within:.3g} on every value ({plan.confidence:.0%} confidence)"
-    return _fragment("Plan", heading, _table([], rows, sentences=True))
+    return fragment("Plan", heading, _table([], rows, sentences=True))
 
 
 @html_of.register
@@ -251,7 +306,7 @@ def _(found: LabelEvidence) -> str:
     ]  # fmt: skip
     head = ["id", *([] if found.given is None else ["given"])]
     head += ["residual"] if found.suggested is None else ["suggested", "probability"]
-    return _fragment(
+    return fragment(
         "LabelEvidence",
         heading,
         _table([*head, "±"], rows, left_out=len(found) - len(rows)),
@@ -269,7 +324,7 @@ def _(profile: SizeProfile) -> str:
         rows.append(
             (f"{low:,}" if low == high else f"{low:,} to {high:,}", f"{profile.n_draws[i]:,}", mean)
         )
-    return _fragment(
+    return fragment(
         "SizeProfile",
         f" of {profile.means.shape[1]:,} points in {len(profile.smallest):,} bands of sizes",
         _table(["set size k", "draws", "mean marginal"], rows),
@@ -286,7 +341,7 @@ def _(summary: Summary) -> str:
         ("random directions", f"{directions:,}, with {parts:,} means along each"),
     ]
     notes = ["it holds no rows; market.match(summary, ...) compares it with a table"]
-    return _fragment("Summary", " of a table", _table([], rows, sentences=True), notes=notes)
+    return fragment("Summary", " of a table", _table([], rows, sentences=True), notes=notes)
 
 
 # -- Words
@@ -336,7 +391,7 @@ def _escaped(text: object) -> str:
 # -- HTML
 
 
-def _fragment(name: str, heading: str, *parts: str, notes: Iterable[str] = ()) -> str:
+def fragment(name: str, heading: str, *parts: str, notes: Iterable[str] = ()) -> str:
     """A heading, then parts side by side where there is room, then notes."""
     below = "".join(
         f'<div style="opacity:.75;font-size:.9em">{_escaped(note)}</div>' for note in notes

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dshapley.baselines.fresh_rows import FreshRows, on_fresh_rows
+from dshapley.baselines.fresh_rows import Edit, FreshRows, Make, on_fresh_rows
 from dshapley.data.points import Bundles, Floats
 from dshapley.data.tables import Prepared
 from dshapley.errors import DShapleyError, InputError, RunFolderError
@@ -23,17 +23,18 @@ from dshapley.plots.figure import name_of
 from dshapley.reporting.findings import CONFIDENCE
 from dshapley.running.run import METHOD
 from dshapley.running.run_folder import load_run
-from dshapley.running.source_tables import RunTables, run_tables
+from dshapley.running.source_tables import run_tables
 from dshapley.sampling.provenance import About
 
-__all__ = ["RunFacts", "facts_of_run"]
+__all__ = ["RunFacts", "facts_of", "facts_of_run"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunFacts:
     """What a report of a run is made from."""
 
-    folder: Path
+    folder: Path | None
+    """The run folder; None for values that are in memory only."""
     valuation: Valuation
     prepared: Prepared | None
     """The run's tables, where they are at hand and unchanged."""
@@ -83,13 +84,22 @@ class RunFacts:
 
     @cached_property
     def labels(self) -> LabelEvidence | None:
-        """What the models say of the labels of classes; None where they were not asked."""
+        """What the models say of the labels of classes; None where they were not asked.
+
+        Of points that were not measured nothing is known.
+        """
         try:
             found = self.valuation.measured.label_evidence()
         except InputError:
             return None
-        known = found.suggested is not None and found.given is not None
-        return found if known and len(found) == len(self.valuation) else None
+        if found.suggested is None or found.given is None:
+            return None
+        points = self.valuation.points
+        if not self.valuation.predicted.any():
+            return found
+        if points is None or points.y is None:
+            return None
+        return found.among(~self.valuation.predicted, self.valuation.ids, points.y)
 
     def name(self, i: int) -> str:
         """What the text calls the point at position i."""
@@ -103,7 +113,6 @@ def facts_of_run(
     sensitive: bool = False,
     retrain: bool = True,
     most_seconds: float | None = None,
-    n_jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> RunFacts:
     """Read a run folder and its tables, and retrain models without some of the rows.
@@ -114,7 +123,7 @@ def facts_of_run(
         Where the run's tables are, if not where they were (see `running.source_tables`).
     sensitive
         See `RunFacts`.
-    retrain, most_seconds, n_jobs, progress
+    retrain, most_seconds, progress
         Whether to retrain models on fresh rows, and how (see `baselines.fresh_rows`).
     """
     draws = load_run(folder)
@@ -135,22 +144,53 @@ def facts_of_run(
     if prepared is not None and context.share != 1:
         where = chosen_to_measure(prepared.points, context.share, identity.seed)
         valuation = completed(measured, prepared.points, where)
-    fresh, reason = None, "Retraining was turned off (--no-retrain)."
     if retrain and (prepared is None or tables is None):
+        retrain = False
         reason = f"The tables are not at hand: {missing}."
         if sensitive:
             reason = "The tables are not at hand, or they have changed."
-    elif retrain:
-        assert prepared is not None
-        assert tables is not None
-        fresh, reason = _retrained(measured, tables, prepared, most_seconds, n_jobs, progress)
+    else:
+        reason = TURNED_OFF
+    facts = facts_of(
+        valuation, prepared, None if tables is None else tables.potential, folder=folder,
+        sensitive=sensitive, retrain=retrain, most_seconds=most_seconds, progress=progress,
+    )  # fmt: skip
+    if not retrain:
+        facts = replace(facts, not_retrained=reason)
+    return replace(facts, missing="" if sensitive else missing)
+
+
+TURNED_OFF = "Retraining was turned off (--no-retrain)."
+
+
+def facts_of(
+    valuation: Valuation,
+    prepared: Prepared | None,
+    make: Make | None,
+    *,
+    folder: Path | None = None,
+    sensitive: bool = False,
+    retrain: bool = True,
+    edits: Mapping[str, Edit] | None = None,
+    most_seconds: float | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> RunFacts:
+    """The facts of values at hand; models are retrained if `retrain`, with the potential `make`.
+
+    For `edits`, `most_seconds` and `progress` see `baselines.fresh_rows`.
+    """
+    fresh, reason = None, TURNED_OFF
+    measured = valuation.measured
+    if retrain and prepared is not None and make is not None:
+        assert isinstance(measured, SampledValuation)
+        fresh, reason = _retrained(measured, make, prepared, edits, most_seconds, progress)
         if sensitive and fresh is None:
             reason = "It could not be measured."
     return RunFacts(
         folder=folder,
         valuation=valuation,
         prepared=prepared,
-        missing="" if sensitive else missing,
+        missing="",
         fresh=fresh,
         not_retrained=reason,
         sensitive=sensitive,
@@ -159,10 +199,10 @@ def facts_of_run(
 
 def _retrained(
     measured: SampledValuation,
-    tables: RunTables,
+    make: Make,
     prepared: Prepared,
+    edits: Mapping[str, Edit] | None,
     most_seconds: float | None,
-    n_jobs: int | None,
     progress: Callable[[int, int], None] | None,
 ) -> tuple[FreshRows | None, str]:
     """What retraining on fresh rows shows, or why it was not done."""
@@ -173,11 +213,11 @@ def _retrained(
     try:
         found = on_fresh_rows(
             measured.draws,
-            tables.potential,
+            make,
             prepared.database,
             points=prepared.points,
             test=prepared.test,
-            n_jobs=n_jobs,
+            edits=edits,
             most_seconds=most_seconds,
             progress=progress,
         )

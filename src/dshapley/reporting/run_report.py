@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from dshapley.baselines.fresh_rows import FreshRows
 from dshapley.formatting import duration, number
-from dshapley.inference.label_evidence import IMPROBABLE
 from dshapley.inference.sampled import SampledValuation
 from dshapley.plots.figure import name_of
 from dshapley.reporting.findings import (
@@ -33,19 +32,19 @@ from dshapley.reporting.run_sections import (
     features,
     first_to_look_at,
     how_sure,
-    improbable_labels,
+    labels,
+    labels_verdicts,
     order_holds,
     rows_section,
     sizes,
     spread,
-    suspects_verdicts,
     verdict,
 )
 from dshapley.reporting.svg import made_by
 from dshapley.running.run_folder import versions_of
 from dshapley.sampling.provenance import About
 
-__all__ = ["run_report"]
+__all__ = ["footer", "meaning", "privacy", "removals", "reproduce", "run_report", "settled"]
 
 _SECTION_OF = {"order": "sure", "classes": "spread", "metric": "meaning"}
 """Where a caution is shown."""
@@ -56,23 +55,29 @@ def run_report(run: RunFacts) -> Page:
     sections = [
         Section(name="findings", title="Findings", findings=list(_each_finding(run))),
         Section(name="next", title="What to do next", findings=list(_each_step(run))),
-        improbable_labels(run),
+        labels(run),
         first_to_look_at(run),
-        _meaning(run),
+        meaning(run),
         how_sure(run),
         spread(run),
         rows_section(run),
         features(run),
         sizes(run),
         action(run),
-        _reproduce(run),
+        reproduce(run),
     ]
     return Page(
         title=_title(run),
         lead=_lead(run),
         sections=[section for section in sections if section is not None],
-        made_by=made_by("" if run.sensitive else f" from {run.folder.resolve().name}"),
+        made_by=footer(run),
     )
+
+
+def footer(run: RunFacts) -> str:
+    """What made the page, and from which folder."""
+    named = run.folder is not None and not run.sensitive
+    return made_by(f" from {run.folder.resolve().name}" if named and run.folder else "")
 
 
 # -- The answer at the top
@@ -93,10 +98,10 @@ def _lead(run: RunFacts) -> list[str]:
         f"Question: what does each of {len(valuation):,} {run.what}s add for someone who trains a "
         f"{run.model}{goal} on up to {valuation.m:,} such rows and measures {run.metric}?"
     )
-    return [first, _best(run), _settled(run), *_private(run)]
+    return [first, _best(run), settled(run), *privacy(run)]
 
 
-def _private(run: RunFacts) -> list[str]:
+def privacy(run: RunFacts) -> list[str]:
     """A warning that the page shows rows of the table."""
     prepared = run.prepared
     if run.sensitive or prepared is None or prepared.rows is None or run.what == "bundle":
@@ -124,7 +129,8 @@ def _best(run: RunFacts) -> str:
     )
 
 
-def _settled(run: RunFacts) -> str:
+def settled(run: RunFacts) -> str:
+    """How much of the order of the values is sure."""
     measured = run.valuation.measured
     n = run.valuation.n_draws
     if run.valuation.unseen or not isinstance(measured, SampledValuation):
@@ -141,7 +147,8 @@ def _settled(run: RunFacts) -> str:
 # -- The sections
 
 
-def _meaning(run: RunFacts) -> Section:
+def meaning(run: RunFacts) -> Section:
+    """What the numbers on the page mean."""
     valuation = run.valuation
     text = [
         f"The values are averages over data sets of up to m = {valuation.m:,} rows that are drawn "
@@ -181,12 +188,11 @@ def _each_finding(run: RunFacts) -> Iterator[Finding]:
         yield from _seldom(run)
     if run.labels is not None:
         text = (
-            "rows have improbable labels: models that were not trained on them give the label a "
-            f"probability below {IMPROBABLE}."
+            "rows have labels that are probably wrong, as models say that were not trained on them."
         )
         yield Finding(text=text, count=int(run.labels.suspects.sum()), section="labels")
     if run.fresh is not None:
-        yield from (replace(f, section="labels") for f in suspects_verdicts(run, run.fresh))
+        yield from (replace(f, section="labels") for f in labels_verdicts(run, run.fresh))
         yield from (verdict(run, run.fresh, step) for step in (2, 4))
         yield order_holds(run, run.fresh, len(run.fresh.fractions) - 2)
     for about, text in cautions(valuation):
@@ -238,8 +244,8 @@ def _each_step(run: RunFacts) -> Iterator[Finding]:
     found = run.labels
     if found is not None and found.suspects.any():
         text = (
-            f"Check the labels of the {int(found.suspects.sum()):,} rows with improbable labels "
-            "first, and correct those that are wrong."
+            f"Check the labels of the {int(found.suspects.sum()):,} rows whose labels are probably "
+            "wrong first, and correct those that are."
         )
         yield Finding(text=text, section="labels")
     if not run.sensitive and by_class(run.valuation):
@@ -256,13 +262,13 @@ def _each_step(run: RunFacts) -> Iterator[Finding]:
         )
         yield Finding(text=text, section="action", level="warning")
     else:
-        yield from _removals(run, run.fresh)
+        yield from removals(run, run.fresh)
     if any(about == "classes" for about, _ in cautions(run.valuation)):
         text = "Compare rows within their class, because the classes themselves differ in value."
         yield Finding(text=text, section="spread" if run.sensitive else "first")
     for text in more_time(run.valuation):
         yield Finding(text=text, section="sure")
-    if run.folder.is_dir() and not run.sensitive:
+    if run.folder is not None and run.folder.is_dir() and not run.sensitive:
         text = f"Take the numbers from values.csv in {run.folder.resolve().name}: it has all rows."
         yield Finding(text=text, section="rows")
 
@@ -272,7 +278,8 @@ def _lowest(run: RunFacts) -> list[str]:
     return [run.name(int(found.worst[0])) for found in by_class(run.valuation)[:3]]
 
 
-def _removals(run: RunFacts, fresh: FreshRows) -> Iterator[Finding]:
+def removals(run: RunFacts, fresh: FreshRows) -> Iterator[Finding]:
+    """What to make of removing the rows of lowest value, as far as it was measured."""
     steps = range(1, len(fresh.fractions))
     changes = {step: fresh.change("lowest", step) for step in steps}
     helped = [step for step in steps if changes[step][0] - changes[step][1] > 0]
@@ -304,7 +311,8 @@ def _removals(run: RunFacts, fresh: FreshRows) -> Iterator[Finding]:
         yield Finding(text=text, section="action", level="warning")
 
 
-def _reproduce(run: RunFacts) -> Section:
+def reproduce(run: RunFacts, *, command: str = "value") -> Section:
+    """What identifies the run, and the command that makes it."""
     identity, context = run.about.identity, run.about.context
     draws = run.valuation.draws
     facts: dict[str, object] = {
@@ -316,7 +324,7 @@ def _reproduce(run: RunFacts) -> Section:
         "stopped by": context.stop or "the caller",
         "fingerprint of the database": identity.database,
         "fingerprint of the points": identity.points,
-        **versions_of(run.folder),
+        **({} if run.folder is None else versions_of(run.folder)),
     }
     if draws is not None and draws.seconds is not None and len(draws.seconds):
         facts["computing time, all cores together"] = duration(float(draws.seconds.sum()))
@@ -329,7 +337,7 @@ def _reproduce(run: RunFacts) -> Section:
         name="reproduce",
         title="How to reproduce this",
         text=[] if run.sensitive else [_SAME],
-        code="" if run.sensitive else _command(run.about, run.valuation.n_draws),
+        code="" if run.sensitive else _command(run.about, run.valuation.n_draws, command),
         tables=[table],
     )
 
@@ -337,12 +345,12 @@ def _reproduce(run: RunFacts) -> Section:
 _SAME = "The same command in the folder of the same tables gives the same values."
 
 
-def _command(about: About, n_draws: int) -> str:
+def _command(about: About, n_draws: int, command: str) -> str:
     """The command that makes this run, from what the run folder knows."""
     source, identity = about.context.source, about.identity
     if source is None:
         return ""
-    words = ["dshapley", "value", Path(source.table).name, "--target", source.target]
+    words = ["dshapley", command, Path(source.table).name, "--target", source.target]
     options = {
         "--test": source.test_table and Path(source.test_table).name,
         "--test-size": source.test_size,

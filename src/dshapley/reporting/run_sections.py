@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dshapley.baselines.fresh_rows import FreshRows
 from dshapley.data.points import Array
 from dshapley.formatting import number
-from dshapley.inference.label_evidence import IMPROBABLE, LabelEvidence
+from dshapley.inference.label_evidence import LabelEvidence
 from dshapley.inference.sampled import SampledValuation
 from dshapley.inference.valuation import Valuation
 from dshapley.plots.curves import curve
@@ -28,15 +28,18 @@ from dshapley.reporting.svg import picture
 __all__ = [
     "MOST_COLUMNS",
     "action",
+    "changed",
     "features",
     "first_to_look_at",
     "how_sure",
-    "improbable_labels",
+    "how_to_read",
+    "labels",
+    "labels_verdicts",
     "order_holds",
+    "row_columns",
     "rows_section",
     "sizes",
     "spread",
-    "suspects_verdicts",
     "verdict",
 ]
 
@@ -137,14 +140,14 @@ def first_to_look_at(run: RunFacts) -> Section | None:
     classes = by_class(run.valuation)
     if run.sensitive or not classes:
         return None
-    columns = _all_columns(run)
+    columns = row_columns(run)
     places = [int(i) for found in classes for i in found.worst[:_LOWEST]]
     label = np.asarray(class_labels(run.valuation))
     table = Table(
         title="The lowest in each class",
         columns=["class", *(name for name, _ in columns)],
         rows=[[str(label[i]), *(cell(i) for _, cell in columns)] for i in places],
-        note=f"At most {_LOWEST} of each class. {_how_to_read(run)}",
+        note=f"At most {_LOWEST} of each class. {how_to_read(run)}",
         searchable=True,
     )
     text = (
@@ -154,35 +157,55 @@ def first_to_look_at(run: RunFacts) -> Section | None:
     return Section(name="first", title="Rows to look at first", text=[text], tables=[table])
 
 
-def improbable_labels(run: RunFacts) -> Section | None:
-    """The rows whose labels are improbable, with the labels that the models suggest."""
+def labels(run: RunFacts) -> Section | None:
+    """The rows whose labels are probably wrong, with the labels that the models suggest."""
     found = run.labels
-    if found is None:
+    if found is None or found.noise is None:
         return None
     suspects = np.flatnonzero(found.suspects)
-    order = suspects[np.argsort(found.probability[suspects], kind="stable")]
+    order = suspects[np.argsort(-found.wrong[suspects], kind="stable")]
+    noise = found.noise
     text = [
         "Every model of a larger random set was also asked about the rows that it was not trained "
-        f"on. {len(order):,} rows have a label to which these models give a probability below "
-        f"{IMPROBABLE} on average. Such a label can be wrong, or right and unusual: the models "
-        "cannot tell. These are the most suspicious labels only, so their number does not say how "
-        "many are wrong.",
+        f"on. From their answers, {noise.share:.1%} of all labels are estimated to be wrong (95 % "
+        f"interval {noise.low:.1%} to {noise.high:.1%}).",
+        *_expected_wrong(found, order),
+        "The estimate takes wrong labels to be spread evenly over the rows. Where they gather in "
+        "one class or where classes meet, there are more of them than it says.",
         "The rows kept aside have labels that nobody checked either. That no difference was shown "
         "is no reason against correcting a label that is wrong.",
     ]
-    findings = [] if run.fresh is None else list(suspects_verdicts(run, run.fresh))
+    findings = [] if run.fresh is None else list(labels_verdicts(run, run.fresh))
     tables = []
     if len(order) and not run.sensitive:
         shown = order[: 2 * _SHOWN]
         note = "" if len(shown) == len(order) else f"The first {len(shown)} of them. "
         note += (
-            "Probability: the mean probability of the row's label. Models: how many were asked. "
+            "Wrong: the probability that the label is wrong. Likelihood: the mean probability that "
+            "the models give to the label. Models: how many were asked. "
         )
-        tables = [_table_of_labels(run, found, shown, note + _how_to_read(run))]
+        tables = [_table_of_labels(run, found, shown, note + how_to_read(run))]
     return Section(
         name="labels", title="Labels that may be wrong", text=text, findings=findings,
         tables=tables,
     )  # fmt: skip
+
+
+def _expected_wrong(found: LabelEvidence, order: NDArray[np.intp]) -> list[str]:
+    """How many of the labels listed are expected to be wrong."""
+    if not len(order):
+        return ["No label is more likely wrong than right."]
+    expected = float(found.wrong[order].sum())
+    surely = int((found.wrong[order] >= SURELY).sum())
+    return [
+        f"{len(order):,} rows have a label that is more likely wrong than right. About "
+        f"{expected:.0f} of these labels are expected to be wrong. For {surely:,} rows the "
+        f"probability is at least {SURELY:.0%}."
+    ]
+
+
+SURELY = 0.9
+"""About nine in ten of the labels with at least this probability are wrong."""
 
 
 def _table_of_labels(
@@ -192,20 +215,24 @@ def _table_of_labels(
     assert found.given is not None
     suggested, given = found.suggested, found.given
 
-    def probability(i: int) -> Number:
+    def wrong(i: int) -> Number:
+        return Number(float(found.wrong[i]), f"{found.wrong[i]:.2f}")
+
+    def likelihood(i: int) -> Number:
         p, error = float(found.probability[i]), float(found.stderr[i])
         return Number(p, number(p, 2 * error)[0])
 
     columns: list[tuple[str, Any]] = [
         ("given", lambda i: str(given[i])),
         ("suggested", lambda i: str(suggested[i])),
-        ("probability", probability),
+        ("wrong", wrong),
+        ("likelihood", likelihood),
         ("models", lambda i: int(found.n_models[i])),
     ]
-    first, *others = _all_columns(run)
+    first, *others = row_columns(run)
     columns = [first, *columns, *others]
     return Table(
-        title="Improbable labels",
+        title="Labels that are probably wrong",
         columns=[name for name, _ in columns],
         rows=[[cell(i) for _, cell in columns] for i in shown.tolist()],
         note=note,
@@ -213,19 +240,16 @@ def _table_of_labels(
     )
 
 
-def suspects_verdicts(run: RunFacts, fresh: FreshRows) -> Iterator[Finding]:
-    """What removing the rows with improbable labels, and relabelling them, did to the score."""
-    if fresh.without_suspects is None or fresh.relabelled is None:
-        return
-    what = f"the rows with improbable labels (about {fresh.n_suspects:.0f} of {fresh.n_train:,})"
-    for done, scores in (
-        (f"Without {what}", fresh.without_suspects),
-        (f"With the suggested labels for {what}", fresh.relabelled),
-    ):
-        yield _changed(run, done, *fresh.change_of(scores))
+def labels_verdicts(run: RunFacts, fresh: FreshRows) -> Iterator[Finding]:
+    """What removing the rows with probably wrong labels, and relabelling them, did to the score."""
+    for name, done in (("without", "Without"), ("relabelled", "With the suggested labels for")):
+        if name in fresh.edits:
+            n = fresh.edits[name].n_changed
+            what = f"the rows whose labels are probably wrong (about {n:.0f} of {fresh.n_train:,})"
+            yield changed(run, f"{done} {what}", *fresh.change_by(name))
 
 
-def _how_to_read(run: RunFacts) -> str:
+def how_to_read(run: RunFacts) -> str:
     """What the columns about values say."""
     source = run.about.context.source
     ids = ""
@@ -246,8 +270,8 @@ def _table_of_rows(run: RunFacts) -> Table:
     note = f"The {_SHOWN} lowest and the {_SHOWN} highest of {len(order):,}; all are in values.csv."
     if len(shown) == len(order):
         note = "All of them, the lowest first."
-    note += f" {_how_to_read(run)}"
-    columns = _all_columns(run)
+    note += f" {how_to_read(run)}"
+    columns = row_columns(run)
     if run.prepared is not None and run.prepared.rows is not None:
         left_out = len(run.prepared.rows.columns) - MOST_COLUMNS
         if left_out > 0:
@@ -263,7 +287,7 @@ def _table_of_rows(run: RunFacts) -> Table:
     )
 
 
-def _all_columns(run: RunFacts) -> list[tuple[str, Any]]:
+def row_columns(run: RunFacts) -> list[tuple[str, Any]]:
     """A name, and the cell of the point at a position: about values, then of the run's table."""
     columns = _value_columns(run)
     frame = None if run.prepared is None else run.prepared.rows
@@ -463,10 +487,10 @@ def verdict(run: RunFacts, fresh: FreshRows, step: int) -> Finding:
         f"Without the {fresh.fractions[step]:.0%} of {fresh.n_train:,} rows with the lowest "
         f"values{_each_class(fresh)}"
     )
-    return _changed(run, done, *fresh.change("lowest", step))
+    return changed(run, done, *fresh.change("lowest", step))
 
 
-def _changed(run: RunFacts, done: str, change: float, reach: float) -> Finding:
+def changed(run: RunFacts, done: str, change: float, reach: float) -> Finding:
     """What was done, by how much that changed the score, and whether this is beyond the error."""
     said, plus = number(change, reach)
     sign = "+" if change > 0 else ""

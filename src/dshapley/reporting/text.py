@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from dshapley.experiments.shared.work import Claim
 
 __all__ = [
+    "cut",
     "print_claims",
+    "print_in_short",
     "print_plans",
     "print_prediction",
     "print_valuation",
@@ -85,6 +87,27 @@ def print_valuation(
         console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
+def print_in_short(console: Console, metric: str, valuation: Valuation) -> None:
+    """The best and the worst rows by a further metric of a run, and how sure their order is."""
+    order = np.argsort(-valuation.values, kind="stable")
+    error = float(np.mean(valuation.stderr))
+
+    def named(places: np.ndarray) -> str:
+        return ", ".join(
+            f"{cut(str(valuation.ids[i]))} ({number(float(valuation.values[i]), error)[0]})"
+            for i in places
+        )
+
+    lines = [f"worth most {named(order[:_IDS])}"]
+    if len(order) > _IDS:
+        lines.append(f"worth least {named(order[::-1][:_IDS])}")
+    lines += [f"standard errors about {number(error, error)[0]}"]
+    if np.isfinite(valuation.reliability):
+        lines.append(f"reliability {valuation.reliability:.2f}")
+    text = f"by {metric}: {'; '.join(lines)}"
+    console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
 def _table(
     title: str, valuation: Valuation, order: np.ndarray, details: pd.DataFrame | None
 ) -> Table:
@@ -100,19 +123,19 @@ def _table(
         table.add_column(Text(str(column)), overflow="fold")
     for i in order:
         value, stderr = float(valuation.values[i]), float(valuation.stderr[i])
-        cells = [_cut(str(valuation.ids[i])), *number(value, stderr)]
+        cells = [cut(str(valuation.ids[i])), *number(value, stderr)]
         if bundles:
             size = int(valuation.rows[i])
             per_row, _ = number(value / size, stderr / size)
             cells += [str(size), per_row]
         if details is not None:
             # Cells are read by column, since a row would turn its whole numbers into floats.
-            cells += [_cut(str(details[name].iloc[i])) for name in details.columns]
+            cells += [cut(str(details[name].iloc[i])) for name in details.columns]
         table.add_row(*map(Text, cells))  # Text, so that "[b]" in a cell is not read as markup
     return table
 
 
-def _cut(text: str) -> str:
+def cut(text: str) -> str:
     """The text of a cell, cut if it is long: the cells of a table may be whole documents."""
     return text if len(text) <= _LONGEST_CELL else f"{text[:_LONGEST_CELL]}..."
 
@@ -137,7 +160,7 @@ def _class_table(valuation: Valuation) -> Table | None:
         ]
         mean = number(part.mean, error)[0]
         share = "?" if part.below is None else f"{part.below:,} ({part.below / part.rows:.0%})"
-        cells = (_cut(str(part.label)), f"{part.rows:,}", mean, share, *map(_cut, ids))
+        cells = (cut(str(part.label)), f"{part.rows:,}", mean, share, *map(cut, ids))
         table.add_row(*map(Text, cells))
     return table
 

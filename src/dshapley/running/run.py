@@ -4,52 +4,35 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import joblib
 import numpy as np
-from numpy.typing import NDArray
 
-from dshapley.data.points import Array, Bundles, Floats, Points, names_digest
+from dshapley.data.points import Bundles, Points, names_digest
 from dshapley.errors import DrawError, InputError, warn
 from dshapley.formatting import duration
 from dshapley.identity import UNIDENTIFIED
-from dshapley.inference.estimation import NESTED_EVERY
 from dshapley.inference.sampled import estimate
 from dshapley.inference.valuation import Valuation
-from dshapley.potentials import (
-    ModelPotential,
-    Potential,
-    check_points,
-    describe,
-    marginals,
-    seeded,
-)
+from dshapley.potentials import Potential, check_points, describe
+from dshapley.running.marginals import Marginals, Tested
 from dshapley.running.progress import Progress, progress_bar
 from dshapley.running.run_folder import RunFolder
 from dshapley.running.stopping import Stop, StopRule, as_rule
-from dshapley.running.workers import Result, Task, results
-from dshapley.sampling.controls import LabelControls
+from dshapley.running.workers import Result, Results, Task, results
 from dshapley.sampling.crossfitting import CrossFitted
-from dshapley.sampling.design import Design, Draw
-from dshapley.sampling.draws import NO_FOLD, Draws
-from dshapley.sampling.evidence import Evidence
+from dshapley.sampling.design import Design
+from dshapley.sampling.draws import Draws
+from dshapley.sampling.draws_file import EVIDENCE
 from dshapley.sampling.provenance import About, Context, Identity
-from dshapley.sampling.sizes import bands, shown
-from dshapley.sampling.witness import Witness
+from dshapley.sampling.sizes import shown
+from dshapley.sampling.test_influence import N_GROUPS, TestInfluence
 
-__all__ = [
-    "FEWEST_REFERENCES",
-    "METHOD",
-    "Interrupted",
-    "as_record",
-    "gather",
-    "labels_of_test",
-    "run",
-]
+__all__ = ["METHOD", "Interrupted", "gather", "labels_of_test", "run", "run_each"]
 
 
 METHOD = "distributional Shapley"
@@ -59,11 +42,15 @@ METHOD = "distributional Shapley"
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C during a run. `draws` holds the finished draws; the message says how to resume."""
 
-    def __init__(self, message: str, draws: Draws) -> None:
+    def __init__(self, message: str, each: Sequence[Draws]) -> None:
         super().__init__(message)
-        self.draws = draws
+        self.draws = each[0]
+        self.each = list(each)
+        """The finished draws by each metric; `draws` are those by the first."""
         self.valuation: Valuation | None = None
         """The values so far, if `dshapley.value` was interrupted after enough draws."""
+        self.valuations: dict[str, Valuation] = {}
+        """The same by each metric."""
 
 
 def run(
@@ -99,9 +86,89 @@ def run(
     context
         What is worth keeping in the manifest although it does not identify the run.
     """
-    check_points(U, design.database, name="database")
-    check_points(U, Z, name="points")
+    return run_each(
+        [U], design, Z, stop=stop, stores=None if store is None else [store], n_jobs=n_jobs,
+        progress=progress, context=context,
+    )[0]  # fmt: skip
+
+
+def run_each(
+    Us: Tested,
+    design: Design,
+    Z: Points | Bundles,
+    *,
+    stop: StopRule | Stop | int,
+    stores: Sequence[str | Path] | None = None,
+    n_jobs: int | None = None,
+    progress: bool | None = None,
+    context: Context | None = None,
+    test_rows: bool = False,
+) -> list[Draws]:
+    """The draws of each of several potentials that differ by their metric, from the same models.
+
+    They are, bit for bit, those of a run of each alone. The stop rule sees the draws of the first.
+    `stores` has a run folder for each; a draw is computed for those that lack it. With
+    `test_rows`, the first draws are also scored without each group of the test rows, where the
+    metric allows it, so that errors include the test rows (`dshapley.sampling.test_groups`).
+    """
+    for U in Us:
+        check_points(U, design.database, name="database")
+        check_points(U, Z, name="points")
     rule = as_rule(stop)
+    task = Marginals.of(Us, design, Z, test_rows=test_rows)
+    begun = Draws.none(
+        Z,
+        weights=design.weights,
+        balanced=bool(design.balanced),
+        n_label_controls=task.n_label_controls,
+        folds=Us[0].folds if isinstance(Us[0], CrossFitted) else None,
+        asked=None if task.witness is None else task.witness.nothing(),
+    )
+    abouts = [
+        _about(U, design, Z, rule, context or Context(), test_rows=groups is not None)
+        for U, groups in zip(Us, task.test_groups, strict=True)
+    ]
+    for U in Us:
+        if hasattr(U, "warm_up"):
+            U.warm_up(design.database, Z)
+    runs = [
+        replace(
+            begun, about=about,
+            test_influence=None if groups is None else TestInfluence.none(len(Z)),
+        )
+        for about, groups in zip(abouts, task.test_groups, strict=True)
+    ]  # fmt: skip
+    tracks = [
+        _Track(run_, folder) for run_, folder in zip(runs, _folders(stores, runs), strict=True)
+    ]
+    stored = [set(track.where) for track in tracks]
+    partial = set[int]().union(*stored) - stored[0].intersection(*stored)
+    lacking = {t: tuple(i for i, ts in enumerate(stored) if t not in ts) for t in partial}
+    _gather(replace(task, lacking=lacking), tracks, rule, n_jobs, progress)
+    return [track.record.whole() for track in tracks]
+
+
+def _folders(
+    stores: Sequence[str | Path] | None, begun: Sequence[Draws]
+) -> Sequence[RunFolder | None]:
+    """The run folder of each record, if they are kept."""
+    if stores is None:
+        return [None] * len(begun)
+    for run_ in begun:
+        _check_identity(run_.about.identity)
+    return [RunFolder(store, run_) for store, run_ in zip(stores, begun, strict=True)]
+
+
+def _about(
+    U: Potential | CrossFitted,
+    design: Design,
+    Z: Points | Bundles,
+    rule: StopRule,
+    context: Context,
+    *,
+    test_rows: bool,
+) -> About:
+    """What identifies the run of this potential, and what else its manifest keeps."""
     potential = describe(U)
     # Reasons are texts for people and do not identify the run, so they may change on resuming.
     reasons = {
@@ -117,35 +184,17 @@ def run(
         database=design.database.fingerprint(),
         points=Z.fingerprint(),
         ids=names_digest(Z.ids),
+        options={"test groups": N_GROUPS} if test_rows else {},
         potential=potential,
     )
-    task = _Marginals.of(U, design, Z)
-    begun = Draws.none(
-        Z,
-        weights=design.weights,
-        balanced=bool(design.balanced),
-        n_label_controls=task.n_label_controls,
-        folds=U.folds if isinstance(U, CrossFitted) else None,
-        labels=None if task.witness is None else task.witness.labels,
+    context = replace(
+        context,
+        database_rows=len(design.database),
+        reasons=reasons,
+        test_labels=labels_of_test(U),
+        stop=repr(rule),
     )
-    if hasattr(U, "warm_up"):
-        U.warm_up(design.database, Z)
-    return gather(
-        task,
-        begun,
-        identity=identity,
-        until=rule,
-        store=store,
-        n_jobs=n_jobs,
-        progress=progress,
-        context=replace(
-            context or Context(),
-            database_rows=len(design.database),
-            reasons=reasons,
-            test_labels=labels_of_test(U),
-            stop=repr(rule),
-        ),
-    )
+    return About(identity=identity, context=context)
 
 
 def labels_of_test(U: object) -> str | None:
@@ -159,125 +208,12 @@ def labels_of_test(U: object) -> str | None:
     return names_digest(test.y)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Marginals:
-    """The function that computes draw t."""
-
-    U: Potential | CrossFitted
-    design: Design
-    Z: Points | Bundles
-    label_controls: dict[int, LabelControls]
-    """The label controls of each fold; empty if the run keeps no control variates."""
-    witness: Witness | None
-    """Which models are asked about the points they were not trained on; None if none is."""
-
-    @classmethod
-    def of(cls, U: Potential | CrossFitted, design: Design, Z: Points | Bundles) -> _Marginals:
-        """The function that computes the draws of this run."""
-        if isinstance(U, CrossFitted) != (design.folds is not None):
-            raise InputError("cross-fitting needs both cross_fitted(U) and Design(..., folds=)")
-        folds = [NO_FOLD] if design.folds is None else np.unique(design.folds).tolist()
-        of_fold = (
-            {f: LabelControls.of(design.outside(f)) for f in folds}
-            if design.control_variates
-            else {}
-        )
-        witness = None
-        model = U.U if isinstance(U, CrossFitted) else U
-        if isinstance(model, ModelPotential) and isinstance(Z, Points):
-            witness = Witness.of(design.database, Z, design.weights)
-        return cls(U=U, design=design, Z=Z, label_controls=of_fold, witness=witness)
-
-    @property
-    def n_label_controls(self) -> int | None:
-        """The number of label controls of a draw; None without control variates."""
-        return max(map(len, self.label_controls.values())) if self.label_controls else None
-
-    def __call__(self, t: int) -> Result:
-        draw = self.design.draw(t)
-        where = f"draw {t} of seed {self.design.seed} (k = {draw.k}, so |S| = {draw.k - 1})"
-        try:
-            return self._result(draw, where)
-        except DrawError:
-            raise
-        except Exception as error:
-            raise DrawError(f"{where} failed: {error}") from error
-
-    def _result(self, draw: Draw, where: str) -> Result:
-        Z, valued = self.Z, np.ones(len(self.Z), dtype=bool)
-        if isinstance(self.U, CrossFitted):
-            valued, Z = self.U.outside(self.Z, draw.fold)
-            U: Potential = self.U.on(draw.t)
-        else:
-            U = self.U
-        found = np.full(len(self.Z), np.nan, dtype=np.float32)
-        V = seeded(U, draw.seed)
-        given, guess = self._answer(V, draw)
-        if not self.label_controls:
-            found[valued] = as_record(marginals(V, draw.S, Z), where)
-            return Result(draw.k, found, given=given, guess=guess)
-        gains, reference = self._with_reference(V, draw, Z)
-        found[valued] = as_record(gains, where)
-        nested = self._nested(draw.t, seeded(U, draw.seed ^ 1))
-        if (
-            not np.isfinite(reference)
-            or np.isinf(nested).any()
-            or np.isnan(nested[1:]).any() != (np.isnan(nested[0]))
-        ):
-            raise DrawError(f"{where} failed: U of a set for the control variates is not finite")
-        controls = np.zeros(self.n_label_controls or 0)
-        own = self.label_controls[draw.fold](draw.S.y)
-        controls[: len(own)] = own  # fewer if one fold has all rows of a class
-        return Result(draw.k, found, reference, nested, controls, given=given, guess=guess)
-
-    def _answer(self, V: Potential, draw: Draw) -> tuple[Array | None, Array | None]:
-        """What the model of S says of the points that it was not trained on, if it is asked."""
-        if self.witness is None or not self.witness.asks(draw.t, len(draw.S)):
-            return None, None
-        assert isinstance(V, ModelPotential)
-        # All points are asked about, not only the unseen: learners keep tables of the same rows.
-        outputs = V.answers(draw.S, self.witness.points, self.witness.labels)
-        return self.witness.answer(outputs, self.witness.unseen(draw.rows))
-
-    def _with_reference(self, U: Potential, draw: Draw, Z: Points | Bundles) -> tuple[Array, float]:
-        """The marginals of Z, and the mean marginal of the reference sample, for one S."""
-        whole = isinstance(self.Z, Points) and self.Z.key == self.design.database.key
-        if whole:
-            gains = marginals(U, draw.S, Z)
-            return gains, float(gains.mean())
-        R = self.design.reference(draw.t, max(FEWEST_REFERENCES, min(_MOST, len(self.Z) // 20)))
-        if isinstance(Z, Bundles):
-            return marginals(U, draw.S, Z), float(marginals(U, draw.S, R).mean())
-        # One call for both, so that the model of S is trained only once.
-        gains = marginals(U, draw.S, Z + R)
-        return gains[: len(Z)], float(gains[len(Z) :].mean())
-
-    def _nested(self, t: int, U: Potential) -> Floats:
-        """U of nested sets of 0, 1, 3, 7, ..., m points; NaN except in every so many draws."""
-        sizes = bands(self.design.m) - 1
-        if t % NESTED_EVERY:
-            return np.full(len(sizes), np.nan)
-        B = self.design.nested(t)
-        return np.array([float(U(B.take(slice(0, n)))) for n in sizes])
-
-
 _SECRET = 64
 """The fewest labels of a digest. A digest of fewer could be undone by trying all labels."""
-FEWEST_REFERENCES, _MOST = 20, 100
-"""The least and the largest size of a reference sample. Between these it is a twentieth of the
-points valued.
-"""
-
-
-def as_record(gains: Array, where: str) -> NDArray[np.float32]:
-    """The marginals as float32; `where` names the draw in an error."""
-    if np.abs(gains).max(initial=0.0) > np.finfo(np.float32).max:
-        raise DrawError(f"{where} failed: marginals beyond 3e38 cannot be kept: rescale U")
-    return gains.astype(np.float32)
 
 
 def gather(
-    task: Task,
+    task: Task[Result],
     begun: Draws,
     *,
     identity: Identity,
@@ -292,33 +228,85 @@ def gather(
     The rule sees the draws in order, whichever order they were computed in. `begun` is an empty
     record of the run.
     """
-    rule = as_rule(until)
     begun = replace(begun, about=About(identity=identity, context=context or Context()))
-    folder = None
-    if store is not None:
-        _check_identity(identity)
-        folder = RunFolder(store, begun)
-    stored = folder.stored() if folder is not None else begun
-    record = _Record(begun)
-    have = set(stored.t.tolist())
+    folder = _folders(None if store is None else [store], [begun])[0]
+    track = _Track(begun, folder)
+    _gather(_Alone(task), [track], as_rule(until), n_jobs, progress)
+    return track.record.whole()
+
+
+@dataclass(frozen=True)
+class _Alone:
+    """A task whose results are for one record."""
+
+    task: Task[Result]
+
+    def __call__(self, t: int) -> Results:
+        return Results((self.task(t),))
+
+
+class _Track:
+    """A record that grows draw by draw, with its run folder and the draws that this has already."""
+
+    def __init__(self, begun: Draws, folder: RunFolder | None) -> None:
+        self.folder = folder
+        self.record = _Record(begun)
+        self.stored = begun if folder is None else folder.stored()
+        self.where = {int(t): i for i, t in enumerate(self.stored.t)}
+        self._columns, self._answers = self.stored.columns(), _answers_of(self.stored)
+        for t, moved in _moved_of(self.stored).items():
+            self._answers[t] = self._answers.get(t, {}) | moved
+
+    def append(self, t: int, result: Result | None) -> None:
+        """Append draw t, which is stored already if there is no result."""
+        if t in self.where:
+            row = {name: column[self.where[t]] for name, column in self._columns.items()}
+            self.record.append(row | self._answers.get(t, {}))
+            return
+        if result is None:
+            raise DrawError(f"draw {t} came back without a result: not stored")
+        self.record.append(result._asdict())
+        if self.folder is not None:
+            # after the record, because an interrupt reports its length
+            self.folder.add(result._asdict())
+
+    def warn_of_more(self) -> None:
+        """Warn if the folder holds more draws than this call has used."""
+        if self.folder is not None and len(self.stored) > len(self.record):
+            warn(
+                f"{self.folder.folder} holds {len(self.stored):,} draws, but this call stops after "
+                f"{len(self.record):,}: the values use only the first {len(self.record):,}"
+            )
+
+
+def _gather(
+    task: Task[Results],
+    tracks: Sequence[_Track],
+    rule: StopRule,
+    n_jobs: int | None,
+    progress: bool | None,
+) -> None:
+    """Append draws to all records until the rule, which sees the first, stops the run."""
+    have = set.intersection(*(set(track.where) for track in tracks))
     limit = getattr(rule, "limit", None)
     ts = (t for t in (itertools.count() if limit is None else range(limit)) if t not in have)
     clock = time.monotonic()
     try:
         with progress_bar(progress) as report, results(task, ts, n_jobs) as missing:
             workers = joblib.effective_n_jobs(n_jobs)
-            _fill(record, stored, missing, rule, folder, report, clock, workers)
+            _fill(tracks, missing, rule, report, clock, workers)
     except KeyboardInterrupt:
-        raise Interrupted(_how_to_resume(len(record), folder), record.whole()) from None
+        first = tracks[0]
+        raise Interrupted(
+            _how_to_resume(len(first.record), first.folder, len(tracks)),
+            [track.record.whole() for track in tracks],
+        ) from None
     finally:
-        if folder is not None:
-            folder.flush()
-    if folder is not None and len(stored) > len(record):
-        warn(
-            f"{folder.folder} holds {len(stored):,} draws, but this call stops after "
-            f"{len(record):,}: the values use only the first {len(record):,}"
-        )
-    return record.whole()
+        for track in tracks:
+            if track.folder is not None:
+                track.folder.flush()
+    for track in tracks:
+        track.warn_of_more()
 
 
 def _check_identity(identity: Identity) -> None:
@@ -345,37 +333,36 @@ def _expected(rule: StopRule, draws: Draws, seconds: float) -> float | None:
 
 
 def _fill(
-    record: _Record,
-    stored: Draws,
-    missing: Iterator[Result],
+    tracks: Sequence[_Track],
+    missing: Iterator[Results],
     rule: StopRule,
-    folder: RunFolder | None,
     report: Progress | None,
     started: float,
     workers: int,
 ) -> None:
-    """Append draws to the record, in order, until the rule stops the run."""
-    where = {int(t): i for i, t in enumerate(stored.t)}
-    columns, answers = stored.columns(), _answers_of(stored)
+    """Append draws to the records, in order, until the rule stops the run."""
+    first = tracks[0].record
     next_report, seconds = 0.0, list[float]()
-    for t in itertools.count(len(record)):
-        if t in where:
-            row = {name: column[where[t]] for name, column in columns.items()} | answers.get(t, {})
-        else:
+    for t in itertools.count(len(first)):
+        each: tuple[Result | None, ...] = (None,) * len(tracks)
+        is_new = any(t not in track.where for track in tracks)
+        if is_new:
             result = next(missing, None)
             if result is None:  # the rule's limit is reached
                 return
             if result.t != t:
                 raise DrawError(f"draw {result.t} came back where draw {t} was due: not stored")
-            row = result._asdict()
+            each = tuple(
+                None if found is None else found._replace(t=t, seconds=result.seconds)
+                for found in result.each
+            )
             seconds.append(result.seconds)
             if len(seconds) == _TRIED:
                 _say_if_long(sum(seconds) / _TRIED / workers, rule)
-        record.append(row)
-        if t not in where and folder is not None:
-            folder.add(row)  # after the record, because an interrupt reports its length
-        draws, now = record.draws(), time.monotonic()
-        if report is not None and now > next_report and t not in where and report.due():
+        for track, found in zip(tracks, each, strict=True):
+            track.append(t, found)
+        draws, now = first.draws(), time.monotonic()
+        if report is not None and now > next_report and is_new and report.due():
             expected = _expected(rule, draws, now - started)
             report(t + 1, _reliability(draws), expected)
             took = time.monotonic() - now
@@ -389,10 +376,15 @@ def _answers_of(stored: Draws) -> dict[int, dict[str, Any]]:
     evidence = stored.evidence
     if evidence is None:
         return {}
-    return {
-        t: {"given": evidence.given[i], "guess": evidence.guess[i]}
-        for i, t in enumerate(evidence.t.tolist())
-    }
+    return {t: {"answers": evidence.answers[i]} for i, t in enumerate(evidence.t.tolist())}
+
+
+def _moved_of(stored: Draws) -> dict[int, dict[str, Any]]:
+    """The influence of the test rows in each stored draw that has it."""
+    found = stored.test_influence
+    if found is None:
+        return {}
+    return {t: {"moved": found.moved[i]} for i, t in enumerate(found.t.tolist())}
 
 
 _TRIED, _ANSWER, _LONG = 4, 100, 600.0
@@ -418,7 +410,8 @@ class _Record:
 
     def __init__(self, run: Draws) -> None:
         self._run = run
-        self._answers: dict[str, list[Any]] = {"t": [], "given": [], "guess": []}
+        self._answers: dict[str, list[Any]] = {name: [] for name in EVIDENCE}
+        self._of_test: dict[str, list[Any]] = {"t": [], "moved": []}
         self._columns = {
             name: np.concatenate([column, np.empty((16, *column.shape[1:]), column.dtype)])
             for name, column in run.columns().items()
@@ -434,34 +427,43 @@ class _Record:
                 self._columns[name] = column = np.concatenate([column, np.empty_like(column)])
             column[self._size] = row[name]
         self._size += 1
-        if row.get("given") is not None:
+        if row.get("answers") is not None:
             for name, answers in self._answers.items():
                 answers.append(row[name])
+        if row.get("moved") is not None:
+            for name, moved in self._of_test.items():
+                moved.append(row[name])
 
     def draws(self) -> Draws:
-        """The record so far, without the evidence, which no stop rule needs."""
+        """The record so far, without what models were asked besides, which no stop rule needs."""
         return self._run.of({name: part[: self._size] for name, part in self._columns.items()})
 
     def whole(self) -> Draws:
-        """The record so far, with the evidence."""
-        evidence = self._run.evidence
-        if evidence is None or not self._answers["t"]:
-            return self.draws()
-        found = {
-            name: np.array(rows, dtype=getattr(evidence, name).dtype)
-            for name, rows in self._answers.items()
-        }
-        return replace(self.draws(), evidence=Evidence(**found, labels=evidence.labels))
+        """The whole record so far."""
+        draws, evidence, of_test = self.draws(), self._run.evidence, self._run.test_influence
+        if evidence is not None and self._answers["t"]:
+            found = _as_arrays(self._answers, evidence)
+            draws = replace(draws, evidence=replace(evidence, **found))
+        if of_test is not None and self._of_test["t"]:
+            found = _as_arrays(self._of_test, of_test)
+            draws = replace(draws, test_influence=TestInfluence(**found))
+        return draws
 
 
-def _how_to_resume(n: int, folder: RunFolder | None) -> str:
+def _as_arrays(rows: Mapping[str, list[Any]], like: Any) -> dict[str, Any]:
+    """The lists as arrays of the types that the fields of `like` have."""
+    return {name: np.array(part, dtype=getattr(like, name).dtype) for name, part in rows.items()}
+
+
+def _how_to_resume(n: int, folder: RunFolder | None, n_metrics: int) -> str:
     if n == 0:
         return "no draw was finished yet"
     if folder is None:
         return (
             f"{_count(n)} finished; give a run folder (--out, store=) to keep them and resume later"
         )
-    return f"{_count(n)} kept in {folder.folder}; run the same command again to resume"
+    where = folder.folder if n_metrics == 1 else folder.folder.parent
+    return f"{_count(n)} kept in {where}; run the same command again to resume"
 
 
 def _count(n: int) -> str:

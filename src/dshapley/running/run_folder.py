@@ -2,7 +2,8 @@
 
     manifest.json        what the run is: every parameter, fingerprints, package versions
     header.npz           the ids of the points, their row counts and folds, the size weights
-    draws/A-B.npz        draws of t from A to B: t, k, marginals, seconds, control variates, digest
+    draws/A-B.npz        draws of t from A to B: t, k, marginals, seconds, control variates, what
+                         models say of unseen points, the influence of test rows, digest
 
 Every file is written under a temporary name, flushed to disk and renamed, so a kill at any moment
 leaves only whole files.
@@ -29,24 +30,29 @@ from dshapley.documents import FormatError, read_document, valid
 from dshapley.errors import RunFolderError, warn
 from dshapley.files import is_temporary, sweep, write_atomically
 from dshapley.ownership import is_ours, our_code
+from dshapley.running.metric_folders import runs_in
 from dshapley.sampling.draws import Draws
 from dshapley.sampling.draws_file import (
     EVIDENCE,
     HEADER,
+    OF_TEST,
     check_columns,
     check_header,
     empty_run,
     evidence_of,
     evidence_parts,
     header_of,
+    test_influence_of,
+    test_parts,
 )
 from dshapley.sampling.evidence import Evidence
 from dshapley.sampling.provenance import About, Identity
+from dshapley.sampling.test_influence import TestInfluence
 from dshapley.sealed import BadFileError, read_sealed, write_sealed
 
 __all__ = ["RunFolder", "is_own", "load_run", "versions_of"]
 
-_FORMAT = 7
+_FORMAT = 9
 _WRONG_NUMBERS = (1, 2)
 """The formats of versions that could store draws under wrong numbers after losing workers."""
 _FLUSH_SECONDS = 1.0
@@ -75,7 +81,10 @@ class RunFolder:
             _check_same_run(self.folder, manifest, self._identity)
             _warn_of_versions(self.folder, manifest)
         elif self.folder.is_dir() and not all(map(is_temporary, self.folder.iterdir())):
-            raise RunFolderError(f"{self.folder} is not empty and holds no run: give a new folder")
+            raise RunFolderError(
+                f"{self.folder} is not empty and holds no run: give a new folder"
+                f"{_or_one_of(self.folder)}"
+            )
         ground = self.folder
         while not os.path.lexists(ground):
             ground = ground.parent
@@ -119,7 +128,7 @@ class RunFolder:
             name: np.array([row[name] for row in self._pending], dtype=column.dtype)
             for name, column in self._run.columns().items()
         }
-        shard |= self._evidence()
+        shard |= self._evidence() | self._of_test_rows()
         path = self.folder / "draws" / f"{shard['t'].min():08d}-{shard['t'].max():08d}.npz"
         write_sealed(path, shard, self._digest_key)
         self._pending.clear()
@@ -127,17 +136,26 @@ class RunFolder:
 
     def _evidence(self) -> dict[str, Array]:
         """The evidence of the pending draws, for their shard."""
-        empty = self._run.evidence
-        if empty is None:
+        like = self._run.evidence
+        if like is None:
             return {}
-        asked = [row for row in self._pending if row.get("given") is not None]
-        if not asked:
-            return evidence_parts(empty)
-        found = {
-            name: np.array([row[name] for row in asked], dtype=getattr(empty, name).dtype)
-            for name in EVIDENCE
+        return evidence_parts(replace(like, **self._asked(EVIDENCE, like)))
+
+    def _of_test_rows(self) -> dict[str, Array]:
+        """The influence of the test rows in the pending draws, for their shard."""
+        like = self._run.test_influence
+        return {} if like is None else test_parts(TestInfluence(**self._asked(OF_TEST, like)))
+
+    def _asked(self, names: tuple[str, ...], like: Evidence | TestInfluence) -> dict[str, Array]:
+        """The columns of the pending draws that have them, of the types and shapes of `like`."""
+        asked = [row for row in self._pending if row.get(names[-1]) is not None]
+        empty = {name: getattr(like, name) for name in names}
+        return {
+            name: np.array([row[name] for row in asked], part.dtype).reshape(-1, *part.shape[1:])
+            if asked
+            else part
+            for name, part in empty.items()
         }
-        return evidence_parts(Evidence(**found, labels=empty.labels))
 
     def _prepare(self) -> None:
         """Write the manifest and the header, or check that those on disk are this run's."""
@@ -185,6 +203,7 @@ def load_run(folder: str | Path) -> Draws:
     if manifest is None:
         raise RunFolderError(
             f"{folder} holds no run, because it has no manifest.json: give a run folder"
+            f"{_or_one_of(folder)}"
         )
     key = _identity_digest(manifest["identity"])
     try:
@@ -201,6 +220,12 @@ def load_run(folder: str | Path) -> Draws:
     if len(draws) == 0:
         raise RunFolderError(f"{folder} holds no draws yet: run the same command again to resume")
     return draws
+
+
+def _or_one_of(folder: Path) -> str:
+    """A hint at the run folders in a folder that a run with several metrics has made."""
+    inside = ", ".join(str(run) for run in runs_in(folder)[:5])
+    return f", such as one of those in it ({inside})" if inside else ""
 
 
 def versions_of(folder: str | Path) -> dict[str, str]:
@@ -221,14 +246,19 @@ def is_own(folder: str | Path) -> bool:
 def _read_shards(folder: Path, key: bytes, run: Draws) -> tuple[Draws, list[tuple[Path, str]]]:
     names = tuple(run.columns())
     asked = () if run.evidence is None else tuple(evidence_parts(run.evidence))
+    if run.test_influence is not None:
+        asked += tuple(test_parts(run.test_influence))
     shards, bad = [run.columns()], []
     found = [] if run.evidence is None else [run.evidence]
+    of_test = [] if run.test_influence is None else [run.test_influence]
     for path in sorted((folder / "draws").glob("*.npz")):
         try:
             shard = read_sealed(path, key, (*names, *asked))
             check_columns(shard, run)
-            if asked:
-                found.append(evidence_of(shard, run))
+            answers = [evidence_of(shard, run)] if found else []
+            moved = [test_influence_of(shard, run)] if of_test else []
+            found += answers
+            of_test += moved
             shards.append(shard)
         except BadFileError as error:
             bad.append((path, str(error)))
@@ -236,15 +266,23 @@ def _read_shards(folder: Path, key: bytes, run: Draws) -> tuple[Draws, list[tupl
     # Two processes may have computed the same draw; the results are equal, so one is kept.
     _, first = np.unique(columns["t"], return_index=True)
     draws = run.of({name: column[first] for name, column in columns.items()})
-    return replace(draws, evidence=_joined(found)) if found else draws, bad
+    if found:
+        draws = replace(draws, evidence=_joined(found))
+    return replace(draws, test_influence=_all_moved(of_test)) if of_test else draws, bad
 
 
 def _joined(parts: list[Evidence]) -> Evidence:
     """The evidence of all shards, by t. Answers that two shards have are equal, so one is kept."""
     _, first = np.unique(np.concatenate([part.t for part in parts]), return_index=True)
-    return Evidence(
-        **{name: np.concatenate([getattr(p, name) for p in parts])[first] for name in EVIDENCE},
-        labels=parts[0].labels,
+    joined = {name: np.concatenate([getattr(p, name) for p in parts])[first] for name in EVIDENCE}
+    return replace(parts[0], **joined)
+
+
+def _all_moved(parts: list[TestInfluence]) -> TestInfluence:
+    """The influence of the test rows in all shards, by t. Equal draws are kept once."""
+    _, first = np.unique(np.concatenate([part.t for part in parts]), return_index=True)
+    return TestInfluence(
+        **{name: np.concatenate([getattr(p, name) for p in parts])[first] for name in OF_TEST}
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dshapley.data.points import Bundles, Points
 from dshapley.data.tables import Prepared, prepare, read_table
@@ -19,7 +20,10 @@ from dshapley.potentials import ModelPotential, describe, potential
 from dshapley.running.run_folder import is_own, load_run
 from dshapley.sampling.provenance import About, Source
 
-__all__ = ["RunTables", "predicted", "run_tables"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["RunTables", "predicted", "rows_valued", "run_tables"]
 
 _OF_DATA = {"test", "empty", "path", "preprocess.fitted"}
 """What the description of a potential says of the data, or of how it is computed."""
@@ -44,6 +48,16 @@ def predicted(
     assert isinstance(measured, Points)
     valuation = estimate(draws, points=measured)
     return valuation, valuation.predict(replace(tables, points=table).prepared().points)
+
+
+def rows_valued(folder: Path, about: About, *, source: Path | None = None) -> pd.DataFrame:
+    """The rows that a run valued, as in its table, by id as text; the target comes first."""
+    tables = run_tables(folder, about, source=source)
+    prepared = tables.prepared()
+    tables.valued(prepared)
+    if prepared.rows is None:
+        raise InputError(f"{folder} holds values of bundles, which have no columns of their own")
+    return prepared.rows.set_axis(prepared.points.ids.astype(str), axis=0)
 
 
 def run_tables(folder: Path, about: About, *, source: Path | None = None) -> RunTables:
@@ -95,26 +109,28 @@ class RunTables:
         """The table that contains the rows valued."""
         return self.points or self.base
 
-    def prepared(self) -> Prepared:
-        """The tables, encoded as in the run."""
+    def prepared(self, offered: pd.DataFrame | None = None) -> Prepared:
+        """The tables, encoded as in the run; `offered` rows take the place of the points valued."""
         asked = self.asked
-        base, test, points = (
-            None if path is None else read_table(path, text=[asked.id, asked.group])
-            for path in (self.base, self.test, self.points)
-        )
-        assert base is not None
+        base, test = self.read(self.base), None if self.test is None else self.read(self.test)
+        if offered is None and self.points is not None:
+            offered = self.read(self.points)
         return prepare(
             base,
             target=asked.target,
             task=asked.task,
             test=test,
             test_size=asked.test_size,
-            points=points,
+            points=offered,
             id_column=asked.id,
             group_column=asked.group,
             drop=asked.drop,
             seed=self.about.identity.seed,
         )
+
+    def read(self, path: Path) -> pd.DataFrame:
+        """A table, with its ids and groups as text."""
+        return read_table(path, text=[self.asked.id, self.asked.group])
 
     def potential(self, test: Points, database: Points) -> ModelPotential:
         """The run's model and metric on any test rows; an error if they have changed since.

@@ -23,7 +23,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, CancelledError
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import joblib
 import numpy as np
@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from dshapley.data.points import Array, Floats
 from dshapley.errors import DrawError, InputError, warn
 
-__all__ = ["Result", "Task", "results"]
+__all__ = ["Result", "Results", "Task", "results"]
 
 
 class Result(NamedTuple):
@@ -48,18 +48,31 @@ class Result(NamedTuple):
     """`reference`, `nested` and `label_controls` are for control variates; see
     `dshapley.sampling.draws.ControlVariates`.
     """
-    given: Array | None = None
-    guess: Array | None = None
-    """`given` and `guess` are a row of `dshapley.sampling.evidence.Evidence`, where S was asked."""
+    answers: Array | None = None
+    """A row of `dshapley.sampling.evidence.Evidence.answers`, where S was asked."""
+    moved: NDArray[Any] | None = None
+    """See `dshapley.sampling.test_influence.TestInfluence`; None where S was not asked."""
     seconds: float = float("nan")
     t: int = -1
     """The number of the draw. The worker sets it, and it is checked before the draw is stored."""
 
 
-Task: TypeAlias = Callable[[int], Result]
+class Results(NamedTuple):
+    """The results of one draw for several records."""
+
+    each: tuple[Result | None, ...]
+    """The result for each record; None for a record that has the draw."""
+    seconds: float = float("nan")
+    t: int = -1
+    """`seconds` and `t` are as in `Result`."""
+
+
+R = TypeVar("R", Result, Results)
+
+Task: TypeAlias = Callable[[int], R]
 """t -> its result. A pure function, so any worker may compute it, and compute it again."""
 
-Pool: TypeAlias = Callable[[Iterator[Any]], Generator[Result]]
+Pool: TypeAlias = Callable[[Iterator[Any]], Generator[Any]]
 """joblib's delayed calls -> their results in order."""
 
 _FEWEST_LOSSES, _PATIENCE = 3, 60.0
@@ -80,7 +93,7 @@ _LARGE = 31 << 20
 
 
 @contextlib.contextmanager
-def results(task: Task, ts: Iterable[int], n_jobs: int | None) -> Iterator[Iterator[Result]]:
+def results(task: Task[R], ts: Iterable[int], n_jobs: int | None) -> Iterator[Iterator[R]]:
     """`task(t)` for each t in order, computed ahead by workers, which stop when the block ends."""
     stream = _surviving(_Shared(task), ts, lambda calls: _stream(calls, n_jobs))
     with _one_blas_thread:
@@ -90,7 +103,7 @@ def results(task: Task, ts: Iterable[int], n_jobs: int | None) -> Iterator[Itera
             stream.close()
 
 
-def _surviving(shared: _Shared, ts: Iterable[int], pool: Pool) -> Generator[Result]:
+def _surviving(shared: _Shared, ts: Iterable[int], pool: Pool) -> Generator[Any]:
     """The results in order. If workers are lost, their draws are computed again.
 
     Workers are lost when a process is killed for its memory, or when a machine or its data is gone.
@@ -99,7 +112,7 @@ def _surviving(shared: _Shared, ts: Iterable[int], pool: Pool) -> Generator[Resu
     unfinished = _Unfinished(ts)
     losses, last_result = 0, time.monotonic()
     while True:
-        stream: Generator[Result] | None = None
+        stream: Generator[Any] | None = None
         try:
             # The first calls are made here, because workers may also be lost while they start.
             stream = pool(joblib.delayed(_work)(shared, t) for t in unfinished.ask())
@@ -188,7 +201,7 @@ def _is_loss(error: BaseException) -> bool:
     return isinstance(error, lost) or type(error).__module__.startswith("distributed")
 
 
-def _stream(calls: Iterator[Any], n_jobs: int | None) -> Generator[Result]:
+def _stream(calls: Iterator[Any], n_jobs: int | None) -> Generator[Any]:
     backend, _ = joblib.parallel.get_active_backend()
     if backend.supports_return_generator:
         if hasattr(backend, "client"):
@@ -197,12 +210,12 @@ def _stream(calls: Iterator[Any], n_jobs: int | None) -> Generator[Result]:
         # Worker processes start here and inherit blocked signals. Ctrl-C and a closed terminal
         # concern this process, which ends its workers; the workers would only print tracebacks.
         with _interrupts_later() if joblib.effective_n_jobs(n_jobs) > 1 else nullcontext():
-            stream: Generator[Result] = parallel(calls)
+            stream: Generator[Any] = parallel(calls)
         return stream
     return _in_rounds(calls, n_jobs)
 
 
-def _on_cluster(calls: Iterator[Any], n_jobs: int | None, backend: Any) -> Generator[Result]:
+def _on_cluster(calls: Iterator[Any], n_jobs: int | None, backend: Any) -> Generator[Any]:
     """The results from a dask cluster, where waiting for a result may never end.
 
     A cluster that loses its workers too often stops starting new ones, and a call that was being
@@ -215,7 +228,7 @@ def _on_cluster(calls: Iterator[Any], n_jobs: int | None, backend: Any) -> Gener
             "command again to resume"
         )
     parallel = joblib.Parallel(n_jobs=n_jobs, return_as="generator")
-    stream: Generator[Result] = parallel(calls)
+    stream: Generator[Any] = parallel(calls)
     over, waiting, stuck = threading.Event(), threading.Event(), threading.Event()
 
     def watch() -> None:
@@ -305,7 +318,7 @@ def _interrupts_later() -> Iterator[None]:
             signal.raise_signal(number)
 
 
-def _in_rounds(calls: Iterator[Any], n_jobs: int | None) -> Generator[Result]:
+def _in_rounds(calls: Iterator[Any], n_jobs: int | None) -> Generator[Any]:
     """The results from backends that only return lists (ray, multiprocessing)."""
     with joblib.Parallel(n_jobs=n_jobs) as parallel:
         while some := list(itertools.islice(calls, 4 * joblib.effective_n_jobs(n_jobs))):
@@ -316,7 +329,7 @@ def _in_rounds(calls: Iterator[Any], n_jobs: int | None) -> Generator[Result]:
 class _Shared:
     """What all draws of a run share: the potential and the data."""
 
-    task: Task
+    task: Task[Any]
 
     def __sizeof__(self) -> int:
         # Dask sends a large argument to each worker once, but a small one with every call. By
@@ -324,7 +337,7 @@ class _Shared:
         return 1 << 20
 
 
-def _work(shared: _Shared, t: int) -> Result:
+def _work(shared: _Shared, t: int) -> Any:
     _keep_freed_memory()
     with _one_blas_thread:
         started = time.perf_counter()

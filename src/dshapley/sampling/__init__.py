@@ -4,6 +4,7 @@
 - `design`: draw t, a pure function of the seed and of t.
 - `controls`: control variates from the labels of S.
 - `crossfitting`: test rows that change with the draw, so that every row gets a value.
+- `test_groups`, `test_influence`: how much the values depend on the test rows, and the record.
 - `draws`: the record of a run.
 - `draws_file`: the record as named arrays, for files, and back.
 - `evidence`, `witness`: what models say of points that they were not trained on, and which are

@@ -47,14 +47,15 @@ class CrossFitted:
     folds: Folds
     """The folds of the points valued."""
 
-    def on(self, t: int) -> ModelPotential:
-        """U on the test rows of draw t."""
+    def on(self, t: int, *, test: Points | None = None) -> ModelPotential:
+        """U on the test rows of draw t; `test` are these rows, if they are at hand."""
         fold, turn = t % self.folds.n, t // self.folds.n
         part = turn % len(self.parts[fold])
         found = self._made.get((fold, part))
         if found is None:
-            test = self.database.take(self.parts[fold][part])
-            test.__dict__["key"] = self.keys[fold][part]
+            if test is None:
+                test = self.database.take(self.parts[fold][part])
+                test.__dict__["key"] = self.keys[fold][part]
             found = self._made[fold, part] = replace(self.U, test=test)
         return found
 
@@ -80,6 +81,10 @@ class CrossFitted:
             return chosen, Z.take(chosen)
         rows = np.isin(Z.groups, Z.ids[chosen])
         return chosen, Bundles(Z.points.take(rows), Z.groups[rows])
+
+    def valuing(self, of: NDArray[np.int64]) -> CrossFitted:
+        """The same folds for other points: `of` has the fold of each, or `NO_FOLD`."""
+        return replace(self, folds=Folds(self.folds.n, of))
 
     def check(self, points: Points, *, name: str) -> None:
         """Check the points as U does."""

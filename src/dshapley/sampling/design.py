@@ -101,14 +101,26 @@ class Design:
     def draw(self, t: int) -> Draw:
         """Draw t."""
         rng = self._rng(t)
-        u = rng.random()
-        if self.balanced:
-            u = (self._shift + t * _GOLDEN) % 1.0
-        k = 1 + min(int(np.searchsorted(self._cumulative, u, side="right")), self.m - 1)
+        k = self._size(t, rng.random())
         seed = int(rng.integers(2**31))
         fold = self.fold(t)
         rows = self._positions(k - 1, fold, rng)
         return Draw(t=t, k=k, S=self.database.take(rows), rows=rows, seed=seed, fold=fold)
+
+    def size(self, t: int) -> int:
+        """The size k of draw t."""
+        return self._size(t, self._rng(t).random())
+
+    def _size(self, t: int, u: float) -> int:
+        if self.balanced:
+            u = (self._shift + t * _GOLDEN) % 1.0
+        return 1 + min(int(np.searchsorted(self._cumulative, u, side="right")), self.m - 1)
+
+    def rows(self, t: int, k: int) -> NDArray[np.intp]:
+        """The positions of the rows of S in draw t, which has the size k: see `Draw.rows`."""
+        rng = self._rng(t)
+        rng.random(), rng.integers(2**31)  # what `draw` takes before
+        return self._positions(k - 1, self.fold(t), rng)
 
     def fold(self, t: int) -> int:
         """The fold that draw t tests on; `NO_FOLD` without cross-fitting."""

@@ -14,6 +14,7 @@ from dshapley.notebooks import NotebookDisplay
 from dshapley.sampling.evidence import Evidence
 from dshapley.sampling.provenance import About
 from dshapley.sampling.sizes import bands
+from dshapley.sampling.test_influence import TestInfluence
 
 __all__ = ["NO_FOLD", "ControlVariates", "Draws", "Folds"]
 
@@ -93,6 +94,8 @@ class Draws(NotebookDisplay):
     """The folds of a cross-fitted run. A point's marginal is NaN in draws that test on its fold."""
     evidence: Evidence | None = None
     """What models say of the points that they were not trained on; None if they were not asked."""
+    test_influence: TestInfluence | None = None
+    """How far groups of test rows move the marginals; None if the run did not keep it."""
 
     @staticmethod
     def none(
@@ -102,13 +105,13 @@ class Draws(NotebookDisplay):
         balanced: bool = False,
         n_label_controls: int | None = None,
         folds: Folds | None = None,
-        labels: Array | None = None,
+        asked: Evidence | None = None,
         about: About | None = None,
     ) -> Draws:
         """An empty record: no draws yet.
 
         `n_label_controls` is the number of columns of `ControlVariates.label_controls`; None for a
-        record without control variates. `labels` are those of `Evidence.labels`; None for a record
+        record without control variates. `asked` is evidence without answers; None for a record
         without evidence.
         """
         empty = None
@@ -129,7 +132,7 @@ class Draws(NotebookDisplay):
             balanced=balanced,
             control_variates=empty,
             folds=folds,
-            evidence=None if labels is None else Evidence.none(len(Z), labels),
+            evidence=asked,
         )
 
     @property
@@ -157,6 +160,9 @@ class Draws(NotebookDisplay):
             rows=self.rows[chosen],
             folds=None if self.folds is None else self.folds.points(chosen),
             evidence=None if self.evidence is None else self.evidence.points(chosen),
+            test_influence=None
+            if self.test_influence is None
+            else self.test_influence.points(chosen),
         )
 
     def parts(self) -> list[tuple[NDArray[np.intp], NDArray[np.bool_]]]:
@@ -172,6 +178,11 @@ class Draws(NotebookDisplay):
             (np.flatnonzero(self.folds.of == fold), tested != fold)
             for fold in np.unique(self.folds.of).tolist()
         ]
+
+    @property
+    def judges_labels(self) -> bool:
+        """Whether models were asked about the labels of classes."""
+        return self.evidence is not None and len(self.evidence.labels) > 0
 
     @property
     def all_valued(self) -> bool:
@@ -190,14 +201,18 @@ class Draws(NotebookDisplay):
     def of(self, columns: Mapping[str, Array]) -> Draws:
         """The record of the same run with these columns, and with the evidence of their draws."""
         evidence = None if self.evidence is None else self.evidence.of_draws(columns["t"])
+        of_test = self.test_influence
+        if of_test is not None:
+            of_test = of_test.of_draws(columns["t"])
         plain: dict[str, Any] = {
             n: part for n, part in columns.items() if n not in _CONTROL_VARIATES
         }
         if self.control_variates is None:
-            return replace(self, **plain, evidence=evidence)
+            return replace(self, **plain, evidence=evidence, test_influence=of_test)
         return replace(
             self,
             **plain,
             evidence=evidence,
+            test_influence=of_test,
             control_variates=ControlVariates(*(columns[name] for name in _CONTROL_VARIATES)),
         )

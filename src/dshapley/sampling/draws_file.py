@@ -11,14 +11,16 @@ import numpy as np
 
 from dshapley.data.points import Array, Points, names_digest, names_of
 from dshapley.sampling.draws import NO_FOLD, Draws, Folds
-from dshapley.sampling.evidence import Evidence
+from dshapley.sampling.evidence import UNKNOWN, Evidence
 from dshapley.sampling.provenance import About
 from dshapley.sampling.sizes import LEAST_WEIGHT
+from dshapley.sampling.test_influence import N_GROUPS, TestInfluence
 from dshapley.sealed import MODERATE, DamagedError, check_part_names
 
 __all__ = [
     "EVIDENCE",
     "HEADER",
+    "OF_TEST",
     "are_names",
     "check_columns",
     "check_header",
@@ -33,6 +35,8 @@ __all__ = [
     "parts_of",
     "plain_about",
     "same_names",
+    "test_influence_of",
+    "test_parts",
 ]
 
 _MOST_LABEL_CONTROLS = 1000
@@ -53,6 +57,8 @@ HEADER = (
     "folds",
     "asked",
     "labels",
+    "codes",
+    "n_test_groups",
 )
 
 
@@ -70,6 +76,8 @@ def header_of(run: Draws) -> dict[str, Array]:
         "folds": np.empty(0, np.int64) if run.folds is None else run.folds.of,
         "asked": np.array(run.evidence is not None),
         "labels": np.empty(0) if run.evidence is None else run.evidence.labels,
+        "codes": np.empty(0, np.int64) if run.evidence is None else run.evidence.codes,
+        "n_test_groups": np.array(0 if run.test_influence is None else N_GROUPS),
     }
 
 
@@ -89,7 +97,11 @@ def check_header(header: Mapping[str, Array]) -> None:
         "n_folds": numbers and n_folds.dtype.kind in "iu",
         "asked": header["asked"].shape == () and header["asked"].dtype == bool,
         "labels": header["labels"].ndim == 1 and _are_labels(header["labels"]),
+        "n_test_groups": header["n_test_groups"].shape == ()
+        and header["n_test_groups"].dtype.kind in "iu"
+        and header["n_test_groups"] in (0, N_GROUPS),
     }
+    fits["codes"] = fits["labels"] and _are_codes(header["codes"], len(header["labels"]), n)
     fits["folds"] = fits["n_folds"] and _are_folds(folds, int(n_folds), n)
     wrong = [name for name, well in fits.items() if not well]
     if wrong:
@@ -106,11 +118,20 @@ _HEADER_IS = {
     "folds": "must be one fold (int64) for each point, or none without folds",
     "asked": "must be a truth value",
     "labels": "must be numbers or texts in Unicode",
+    "codes": "must be the position (int64) of each point's label, or none without labels",
+    "n_test_groups": f"must be 0 or {N_GROUPS}",
 }
 
 
 def _are_labels(labels: Array) -> bool:
     return labels.dtype.kind in "fb" or are_names(labels)
+
+
+def _are_codes(codes: Array, n_labels: int, n_points: int) -> bool:
+    """Whether every point has the code of a label, or no point has one if there are no labels."""
+    if not _is(codes, np.int64, (n_points if n_labels else 0,)):
+        return False
+    return bool(((codes >= UNKNOWN) & (codes < n_labels)).all())
 
 
 def _is(part: Array, dtype: type, shape: tuple[int, ...]) -> bool:
@@ -155,13 +176,16 @@ def empty_run(header: Mapping[str, Array], about: About) -> Draws:
         if header["n_label_controls"] < 0
         else int(header["n_label_controls"]),
         folds=Folds(int(header["n_folds"]), header["folds"]) if header["n_folds"] else None,
-        labels=header["labels"] if header["asked"] else None,
+        asked=Evidence.none(len(header["ids"]), header["labels"], header["codes"])
+        if header["asked"]
+        else None,
         about=about,
     )
-    return replace(run, ids=header["ids"], rows=header["rows"])
+    of_test = TestInfluence.none(len(header["ids"])) if header["n_test_groups"] else None
+    return replace(run, ids=header["ids"], rows=header["rows"], test_influence=of_test)
 
 
-EVIDENCE = ("t", "given", "guess")
+EVIDENCE = ("t", "answers")
 """The arrays of `Evidence` in a file; their names there begin with "evidence."."""
 
 
@@ -173,9 +197,7 @@ def evidence_parts(evidence: Evidence) -> dict[str, Array]:
 def evidence_of(parts: Mapping[str, Array], run: Draws) -> Evidence:
     """The evidence in a file, about the points of this run; `DamagedError` if it cannot be."""
     assert run.evidence is not None
-    found = Evidence(
-        **{name: parts[f"evidence.{name}"] for name in EVIDENCE}, labels=run.evidence.labels
-    )
+    found = replace(run.evidence, **{name: parts[f"evidence.{name}"] for name in EVIDENCE})
     n = len(found.t) if found.t.ndim == 1 else -1
     fits = all(
         _is(getattr(found, name), empty.dtype.type, (n, *empty.shape[1:]))
@@ -187,14 +209,38 @@ def evidence_of(parts: Mapping[str, Array], run: Draws) -> Evidence:
     return found
 
 
+OF_TEST = ("t", "moved")
+"""The arrays of `TestInfluence` in a file; their names there begin with "test."."""
+
+
+def test_parts(found: TestInfluence) -> dict[str, Array]:
+    """The arrays of the influence of the test rows, by their names in a file."""
+    return {f"test.{name}": getattr(found, name) for name in OF_TEST}
+
+
+def test_influence_of(parts: Mapping[str, Array], run: Draws) -> TestInfluence:
+    """The influence of the test rows in a file; `DamagedError` if it cannot be that of this run."""
+    empty = run.test_influence
+    assert empty is not None
+    found = TestInfluence(**{name: parts[f"test.{name}"] for name in OF_TEST})
+    n = len(found.t) if found.t.ndim == 1 else -1
+    fits = all(
+        _is(getattr(found, name), part.dtype.type, (n, *part.shape[1:]))
+        for name, part in (("t", empty.t), ("moved", empty.moved))
+    )
+    known = fits and np.isin(found.t, parts["t"]).all() and (np.diff(found.t) > 0).all()
+    if not known or not _are_moderate(found.moved):
+        raise DamagedError("it does not fit the run: its test rows are not those of its draws")
+    return found
+
+
 def _are_answers(found: Evidence) -> bool:
-    """Whether these are probabilities (for regression numbers), and guesses where they are."""
-    missing, n_labels = np.isnan(found.given), len(found.labels)
-    if not n_labels:
-        return bool((found.guess == -1).all()) and _are_moderate(found.given[~missing])
-    given, guess = found.given[~missing], found.guess[~missing]
-    probable = ((given >= 0) & (given <= 1 + 1e-6)).all() and (found.guess[missing] == -1).all()
-    return bool(probable and ((guess >= 0) & (guess < n_labels)).all())
+    """Whether these are probabilities of all labels (for regression numbers), or missing."""
+    missing = np.isnan(found.answers).all(axis=2)
+    known = found.answers[~missing]
+    if not len(found.labels):
+        return _are_moderate(known)
+    return bool(((known >= 0) & (known <= 1 + 1e-6)).all())
 
 
 def check_columns(shard: Mapping[str, Array], run: Draws) -> None:
@@ -263,7 +309,9 @@ def parts_of(draws: Draws) -> dict[str, Array]:
     are computed with keeps its type, because another type would change their last bits.
     """
     draws = replace(draws, evidence=None)  # a run folder keeps it
-    found = {name: np.asarray(part) for name, part in (header_of(draws) | draws.columns()).items()}
+    of_test = {} if draws.test_influence is None else test_parts(draws.test_influence)
+    parts = header_of(draws) | draws.columns() | of_test
+    found = {name: np.asarray(part) for name, part in parts.items()}
     found["ids"] = names(draws.ids)
     for name in ("rows", "folds", "t", "k"):
         found[name] = exact(f"draws.{name}", found[name], np.int64)
@@ -295,8 +343,12 @@ def draws_of(parts: Mapping[str, Array], columns: list[str], about: About) -> Dr
 
     Unlike a run's, its marginals may be float64, and it may have no times.
     """
-    check_part_names(parts, {*HEADER, *columns}, prefix="draws.")
+    asked = any(name.startswith("test.") for name in parts)
+    of_test = [f"test.{name}" for name in OF_TEST] if asked else []
+    check_part_names(parts, {*HEADER, *columns, *of_test}, prefix="draws.")
     check_header(parts)
+    if bool(of_test) != bool(parts["n_test_groups"]):
+        raise DamagedError("'draws.n_test_groups' does not fit the parts")
     run = empty_run(parts, about)
     if "seconds" not in columns:
         run = replace(run, seconds=None)
@@ -309,7 +361,8 @@ def draws_of(parts: Mapping[str, Array], columns: list[str], about: About) -> Dr
     most = min(max(_FEW_FOLDS, len(parts["t"])), _MOST_FOLDS)
     if parts["n_folds"] > most:
         raise DamagedError(f"draws.n_folds is {parts['n_folds']}, which is above {most}")
-    return run.of(found)
+    draws = run.of(found)
+    return replace(draws, test_influence=test_influence_of(parts, draws)) if of_test else draws
 
 
 def same_names(ids: Array, others: Array) -> bool:

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshapley.data.points import Array, Floats, Points
-from dshapley.data.targets import are_classes
 from dshapley.sampling.crossfitting import equal_rows, places_of
+from dshapley.sampling.evidence import UNKNOWN, Evidence
 
 __all__ = ["Witness"]
 
@@ -26,8 +26,8 @@ class Witness:
 
     points: Points
     labels: Array
-    codes: NDArray[np.intp]
-    """The position in `labels` of each point's label; -1 for a label that the database lacks."""
+    codes: NDArray[np.int64]
+    """See `Evidence.codes`."""
     of_database: NDArray[np.intp]
     """A number for each row of the database, the same for copies of a row."""
     of_points: NDArray[np.intp]
@@ -38,15 +38,17 @@ class Witness:
     """Draws from this one on are not asked."""
 
     @staticmethod
-    def of(database: Points, points: Points, weights: Floats) -> Witness | None:
+    def of(
+        database: Points, points: Points, weights: Floats, *, classification: bool
+    ) -> Witness | None:
         """The witness of a run; None if its points have no labels."""
         if database.y is None or points.y is None or len(points) == 0:
             return None
-        labels = np.unique(database.y) if are_classes(database.y) else np.empty(0)
-        codes = np.full(len(points), -1)
+        labels = np.unique(database.y) if classification else np.empty(0)
+        codes = np.empty(0, np.int64)
         if len(labels):
             codes = np.searchsorted(labels, points.y).clip(max=len(labels) - 1)
-            codes = np.where(labels[codes] == points.y, codes, -1)
+            codes = np.where(labels[codes] == points.y, codes, UNKNOWN)
         equal = equal_rows(database, _N_FOLDS)
         places = places_of(points, database)
         least = max(1, int(np.ceil(_LEAST_SHARE * (len(weights) - 1))))
@@ -61,6 +63,10 @@ class Witness:
             before=int(np.ceil(_ENOUGH / often)) if often > 0 else 0,
         )
 
+    def nothing(self) -> Evidence:
+        """The evidence of no draws."""
+        return Evidence.none(len(self.points), self.labels, self.codes)
+
     def asks(self, t: int, size: int) -> bool:
         """Whether draw t, with a set of this size, is asked."""
         return t < self.before and size >= self.least
@@ -69,18 +75,14 @@ class Witness:
         """Which points are neither among these rows of the database, nor copies of one."""
         return ~np.isin(self.of_points, self.of_database[rows])
 
-    def answer(
-        self, outputs: Floats, unseen: NDArray[np.bool_]
-    ) -> tuple[NDArray[np.float32], NDArray[np.int16]]:
-        """A row of `Evidence.given` and of `Evidence.guess`, from what a model says of all points.
+    def answer(self, outputs: Floats, unseen: NDArray[np.bool_]) -> NDArray[np.float32]:
+        """A row of `Evidence.answers`, from what a model says of all points.
 
         `outputs` has a probability for each label of `labels`, or for regression a prediction.
         """
         assert self.points.y is not None
         if not len(self.labels):
-            given = (self.points.y - outputs).astype(np.float32)
-            return np.where(unseen, given, np.float32(np.nan)), np.full(len(unseen), -1, np.int16)
-        own = outputs[np.arange(len(unseen)), self.codes.clip(min=0)]
-        given = np.where(self.codes < 0, 0.0, own).astype(np.float32)
-        guess = outputs.argmax(axis=1).astype(np.int16)
-        return np.where(unseen, given, np.float32(np.nan)), np.where(unseen, guess, np.int16(-1))
+            outputs = (self.points.y - outputs)[:, np.newaxis]
+        found = outputs.astype(np.float32)
+        found[~unseen] = np.nan
+        return found

@@ -51,7 +51,7 @@ class NearestCentroid:
             if not np.isclose(prior.sum(), 1.0):
                 prior = prior / prior.sum()
         shrink = self.estimator.shrink_threshold
-        return answers(case, _Models(case, Classes(S, c, prior), shrink))
+        return answers(case, _Models(case, Classes(S, c, prior), shrink), shared=False)
 
 
 @dataclass(frozen=True, eq=False)

@@ -83,7 +83,8 @@ class SingularValues:
         fits, priors = given_priors(self.estimator, asked)
         if not fits:
             return case.all_refitted()
-        return answers(case, _Models(case, Classes(S, asked.n_classes, priors), self.estimator.tol))
+        tol, classes = self.estimator.tol, Classes(S, asked.n_classes, priors)
+        return answers(case, asked.once("models", lambda: _Models(case, classes, tol)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -38,7 +38,10 @@ class Shrunk:
         if not fits:
             return case.all_refitted()
         shrinkage = float(self.estimator.shrinkage or 0.0)
-        return answers(case, _Models(case, Classes(S, asked.n_classes, priors), shrinkage))
+        models = _Models(case, Classes(S, asked.n_classes, priors), shrinkage)
+        # The scores of three or more classes have other coefficients than the other kinds.
+        same = asked.n_classes == 2
+        return answers(case, asked.once("models", lambda: models) if same else models, shared=same)
 
 
 @dataclass(frozen=True, eq=False)

@@ -49,7 +49,7 @@ class NaiveBayes:
         """The outputs of the models trained on S and on every S + z, in blocks."""
         case = Case(estimator=self.estimator, S=S, Z=Z, asked=asked)
         make = _gaussian if type(self.estimator).__name__ == "GaussianNB" else _counted
-        models = make(self.estimator, S, asked)
+        models = asked.once("models", lambda: make(self.estimator, S, asked))
         # Refit if parameters do not fit the classes or features, for scikit-learn's own error.
         return case.all_refitted() if models is None else answers(case, models)
 

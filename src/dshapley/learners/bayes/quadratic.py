@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -61,9 +61,10 @@ class Quadratic:
             if len(priors) != asked.n_classes:
                 yield from case.all_refitted()
                 return
-        models = _Models(case, Classes(S, asked.n_classes, priors))
+        models = asked.once("models", lambda: _Models(case, Classes(S, asked.n_classes, priors)))
         for start, stop in case.blocks(len(asked.X) * asked.n_classes, _VALUES):
-            values, noise, sure = models.block(start, stop)
+            block = partial(models.block, start, stop)
+            values, noise, sure = asked.once("values", block, (start, stop))
             outputs, settled = case.outputs(values, noise)
             yield from case.settled(start, outputs, settled & sure)
 

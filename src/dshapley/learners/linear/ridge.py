@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
 from scipy import linalg
@@ -27,6 +28,7 @@ from dshapley.learners.classes import class_weights
 from dshapley.learners.fast import Asked, Family, Sample, Scored, UnsupportedError
 from dshapley.learners.flips import Flips
 from dshapley.learners.kernels import kernel
+from dshapley.learners.protocol import Query
 from dshapley.metrics import METRICS
 
 __all__ = ["Penalised", "family"]
@@ -200,14 +202,19 @@ class Penalised:
         if len(S) == 0 and self.intercept:  # with an intercept, a model of one row predicts its y
             yield from _constants(Z, asked)
             return
+        alone = len(S) > 0
         fit = _fitted(S.X, S.y[:, np.newaxis], None, self.alpha, self.intercept)
         X = Z.X - fit.centre
         rows = fit.whitened(X)
         steps = rows * fit.pulls(X, rows, Z.y[:, np.newaxis])
-        if _scored_by(asked, "neg_mse"):
-            yield Scored(_clipped(fit, steps, asked)[0 if len(S) else 1 :])
+        known: list[Floats | None] = [
+            _clipped(fit, steps, asked)[0 if alone else 1 :] if _is(query, "neg_mse") else None
+            for query in asked.queries
+        ]
+        if all(scores is not None for scores in known):
+            yield Scored(np.column_stack(cast("list[Floats]", known)))
             return
-        yield from _moved(fit, fit.moves(steps), asked, alone=len(S) > 0)
+        yield from _moved(fit, fit.moves(steps), asked, alone=alone, known=known)
 
     def _classes(self, S: Sample, Z: Sample, asked: Asked) -> Iterator[Array]:
         counts = np.bincount(S.y, minlength=asked.n_classes)
@@ -236,9 +243,10 @@ class Penalised:
         assert asked.classes is not None
         weights = class_weights(self.class_weight, counts, asked.classes)
         each = None if (weights == 1.0).all() else weights[S.y]
-        fit = _fitted(S.X, _signs(S.y, len(counts)), each, self.alpha, self.intercept)
-        test = _test(asked)
-        f, T = (of(test.X, test.mean - fit.centre) for of in (fit.at, fit.whitened))
+        signs = _signs(S.y, len(counts))
+        make = partial(_fitted, S.X, signs, each, self.alpha, self.intercept)
+        fit = asked.once("fit", make, counts.tobytes())
+        f, T = asked.once("test rows", partial(_test_rows, fit, asked), counts.tobytes())
         flips = None
         if asked.kind == "label":
             flips = Flips(f[:, 0], T) if len(counts) == 2 else Flips.along(f, T)
@@ -284,6 +292,13 @@ class _Classifier:
         return np.concatenate([-f, f], axis=-1) if f.shape[-1] == 1 else f
 
 
+def _test_rows(fit: _Fit, asked: Asked) -> tuple[Floats, Floats]:
+    """The outputs of the model of S for the test rows, and these rows, whitened."""
+    test = _test(asked)
+    shift = test.mean - fit.centre
+    return fit.at(test.X, shift), fit.whitened(test.X, shift)
+
+
 def _signs(y: Array, n_classes: int) -> Floats:
     """(n, c) +1 in the column of the class, else -1; for two classes only the second column."""
     found = np.where(y[:, np.newaxis] == np.arange(n_classes), 1.0, -1.0)
@@ -293,9 +308,9 @@ def _signs(y: Array, n_classes: int) -> Floats:
 # --- numbers
 
 
-def _scored_by(asked: Asked, name: str) -> bool:
+def _is(query: Query, name: str) -> bool:
     # Compare the functions, because a worker has its own copy of the metric.
-    return asked.query.metric.score is METRICS[name].score
+    return query.metric.score is METRICS[name].score
 
 
 def _constants(Z: Sample, asked: Asked) -> Iterator[Array]:
@@ -306,16 +321,49 @@ def _constants(Z: Sample, asked: Asked) -> Iterator[Array]:
         yield np.broadcast_to(y[:, np.newaxis], (len(y), len(asked.X)))
 
 
-def _moved(fit: _Fit, moves: Floats, asked: Asked, *, alone: bool) -> Iterator[Array | Scored]:
-    """Predictions, or R2 scores, after each of the `moves` (r, d + 1) of slopes and level.
+def _moved(
+    fit: _Fit, moves: Floats, asked: Asked, *, alone: bool, known: list[Floats | None]
+) -> Iterator[Array | Scored]:
+    """Predictions, or scores, after each of the `moves` (r, d + 1) of slopes and level.
 
-    If `alone`, the model of S without a move comes first.
+    If `alone`, the model of S without a move comes first. `known` are the scores by each query that
+    need no predictions; R2 scores are added to them.
     """
     if alone:
         moves = np.vstack([np.zeros(moves.shape[1]), moves])
-    if _scored_by(asked, "r2"):
-        yield Scored(1.0 - _squares(fit, moves, asked) / (len(asked.X) * asked.query.y.var()))
+    for i, query in enumerate(asked.queries):
+        if _is(query, "r2"):
+            squares = _squares(fit, moves, asked)
+            known[i] = 1.0 - squares / (len(asked.X) * asked.query.y.var())
+    if all(scores is not None for scores in known):
+        yield Scored(np.column_stack(cast("list[Floats]", known)))
         return
+    done = 0
+    for outputs in _predictions(fit, moves, asked):
+        yield _with_known(outputs, known, done, asked)
+        done += len(outputs)
+
+
+def _with_known(
+    outputs: Array, known: list[Floats | None], start: int, asked: Asked
+) -> Array | Scored:
+    """The outputs of the models from `start` on, or their scores if some are known."""
+    if all(scores is None for scores in known):
+        return outputs
+    rows = slice(start, start + len(outputs))
+    # Each metric gets a copy, so that one that changes its argument harms no other.
+    return Scored(
+        np.column_stack(
+            [
+                query.score(outputs.copy()) if scores is None else scores[rows]
+                for query, scores in zip(asked.queries, known, strict=True)
+            ]
+        )
+    )
+
+
+def _predictions(fit: _Fit, moves: Floats, asked: Asked) -> Iterator[Array]:
+    """Blocks of predictions after each of the moves, which are overwritten."""
     test = _test(asked)
     f = fit.at(test.X, test.mean - fit.centre)[:, 0]
     moves[:, -1] += moves[:, :-1] @ (test.mean - fit.centre)
@@ -430,7 +478,8 @@ class Unpenalised:
             X, y = np.vstack([S.X, Z.X[z]]), np.append(S.y, Z.y[z])
             slopes, level = self._solver(X, y, fit.centre)
             moves[z] = np.append(slopes - fit.slopes, level - fit.level)
-        yield from _moved(fit, moves, asked, alone=len(S) > 0)
+        known: list[Floats | None] = [None] * len(asked.queries)
+        yield from _moved(fit, moves, asked, alone=len(S) > 0, known=known)
 
     def _fitted(self, S: Sample, intercept: bool) -> tuple[_Fit, Floats, bool]:
         """The model of S, its nonzero singular values, and whether its rank is certain."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ from dshapley.learners.kernels import kernel
 from dshapley.learners.logistic.binary_solver import Quadratic, first_steps, polished
 from dshapley.learners.logistic.long_double import (
     SURE_STEP,
+    Exact,
     Precise,
     Setting,
     check_sure,
@@ -66,11 +67,11 @@ def family(estimator: Any) -> Family:
     return Logistic(asked["C"], asked["fit_intercept"], asked["class_weight"])
 
 
-def _block_size(k: int, asked: Asked) -> int:
+def _block_size(k: int, asked: Asked, kind: str) -> int:
     """How many z are solved together: so many that their products with S fit in the CPU cache."""
     columns = asked.n_classes if asked.n_classes > 2 else 1
     size = int(np.clip((1 << 19) // max(k * columns, 1), 128, 1024))
-    if asked.kind == "label":
+    if kind == "label":
         return size
     return max(1, min(size, (1 << 22) // (len(asked.X) * asked.n_classes)))
 
@@ -92,12 +93,12 @@ class Logistic:
         labels, c = asked.classes, asked.n_classes
         counts = np.bincount(S.y, minlength=c)
 
-        @cache
+        @cache  # for a single kind, whose results are not kept elsewhere
         def base(z_class: int | None) -> _Base | Softmax | Precise:
             """S with the class weights that S + z has, for a z of this class (None: those of S)."""
             with_z = counts + (np.arange(c) == z_class)
             weights = self.C * class_weights(self.class_weight, with_z, labels)
-            setting = Setting(S.X, S.y, weights, asked.X, self.fit_intercept, asked.kind)
+            setting = Setting(S.X, S.y, weights, asked.X, self.fit_intercept)
             try:
                 if c == 2:
                     return _base(*setting)
@@ -106,16 +107,32 @@ class Logistic:
             except (FitError, np.linalg.LinAlgError):
                 return Precise(*setting)
 
+        def adding(z_class: int | None, rows: Floats, y: Array, start: int) -> Array:
+            model = asked.once(f"base {z_class}", partial(base, z_class))
+            if isinstance(model, Precise):
+                return model.adding(rows, y, asked.kind)
+            size = _block_size(len(S), asked, "score")
+            both = asked.shared.columns.keys() > {"label"} and size == _block_size(
+                len(S), asked, "label"
+            )
+            if asked.kind == "label" and not both:
+                return model.labels(rows, y)
+            found = asked.once(f"exact {z_class}", partial(model.exact, rows, y), start)
+            if asked.kind == "label":
+                labels = found.sure_labels()
+                return model.labels(rows, y) if labels is None else labels
+            return model.with_lost(found, rows, y, asked.kind)
+
         whole = bool(counts.all())
         if whole:
-            yield base(None).alone()
-        size = _block_size(len(S), asked)
+            yield asked.once("base None", partial(base, None)).alone(asked.kind)
+        size = _block_size(len(S), asked, asked.kind)
         for start in range(0, len(Z), size):
             rows, y = Z.X[start : start + size], Z.y[start : start + size]
             if whole and self.class_weight != "balanced":
-                yield base(None).adding(rows, y)
+                yield adding(None, rows, y, start)
                 continue
-            parts = [(y == a, base(int(a)).adding(rows[y == a], y[y == a])) for a in np.unique(y)]
+            parts = [(y == a, adding(int(a), rows[y == a], y[y == a], start)) for a in np.unique(y)]
             block = np.empty((len(y), *parts[0][1].shape[1:]), parts[0][1].dtype)
             for where, part in parts:
                 block[where] = part
@@ -140,26 +157,32 @@ class _Base:
     """The test rows."""
     T: Floats
     """The test rows, centred and with a column of ones if there is an intercept."""
-    kind: str
     reach: float
     """A bound on the change of a decision value, at a test row or a row of S, by a step of length
     1."""
 
-    def alone(self) -> Array:
+    def alone(self, kind: str) -> Array:
         """One row: the outputs of the model of S."""
-        return self._outputs(self._decisions[np.newaxis])
+        return outputs_of(self._decisions[np.newaxis], kind)
 
-    def adding(self, rows: Floats, y: Array) -> Array:
-        """The outputs of S + z for each z."""
-        S, raw = self.quadratic, rows
-        rows, _ = _framed(raw, self.centre)
-        points = (rows @ self.root.T, rows @ self.w, y, self.weights[y])
+    def exact(self, rows: Floats, y: Array) -> Exact:
+        """The decision values of S + z for each z."""
+        points = self._points(rows, y)
+        start = first_steps(self.quadratic, *points)
+        tolerance = np.full(len(y), EXACT)
+        steps = polished(self.quadratic, *points, start=start, tolerance=tolerance)
+        lost = np.flatnonzero(steps.blur * self.reach > SURE_STEP)
+        return Exact(self._decisions + steps.d @ self._test.T, lost)
+
+    def _points(self, rows: Floats, y: Array) -> tuple[Floats, Floats, Array, Floats]:
+        """The rows in whitened coordinates, their decision values, classes and weights."""
+        rows, _ = _framed(rows, self.centre)
+        return rows @ self.root.T, rows @ self.w, y, self.weights[y]
+
+    def labels(self, rows: Floats, y: Array) -> Array:
+        """The labels of S + z for each z, solved only as exactly as they need."""
+        S, points = self.quadratic, self._points(rows, y)
         start = first_steps(S, *points)
-        if self.kind != "label":
-            steps = polished(S, *points, start=start, tolerance=np.full(len(y), EXACT))
-            outputs = self._outputs(self._decisions + steps.d @ self._test.T)
-            lost = np.flatnonzero(steps.blur * self.reach > SURE_STEP)
-            return self._with_lost(outputs, lost, raw, y)
 
         def solve(which: Array, start: Steps, tolerance: Floats, single: bool) -> Steps:
             some = (part[which] for part in points)
@@ -170,25 +193,26 @@ class _Base:
 
         sure = SURE_STEP / self.reach
         labels, lost = sure_labels(solve, label, start, self._flips.reach, sure)
-        return self._with_lost(labels, lost, raw, y)
+        return self._with_lost(labels, lost, rows, y, "label")
 
-    def _with_lost(self, outputs: Array, lost: Array, rows: Floats, y: Array) -> Array:
+    def with_lost(self, found: Exact, rows: Floats, y: Array, kind: str) -> Array:
+        """The outputs of S + z for each z."""
+        return self._with_lost(outputs_of(found.decisions, kind), found.lost, rows, y, kind)
+
+    def _with_lost(self, outputs: Array, lost: Array, rows: Floats, y: Array, kind: str) -> Array:
         """The outputs, with those of the z in `lost` replaced by fits of S + z from scratch."""
         X, classes = self.S
         for i in lost:
             setting = (
                 np.vstack([X, rows[i]]), np.append(classes, y[i]), self.weights, self.X,
-                self.centre is not None, self.kind,
+                self.centre is not None,
             )  # fmt: skip
             try:
-                found = _base(*setting).alone()
+                found = _base(*setting).alone(kind)
             except (FitError, np.linalg.LinAlgError):
-                found = Precise(*setting).alone()
+                found = Precise(*setting).alone(kind)
             outputs[i] = found[0]
         return outputs
-
-    def _outputs(self, decisions: Floats) -> Array:
-        return outputs_of(decisions, self.kind)
 
     @cached_property
     def _decisions(self) -> Floats:
@@ -203,7 +227,7 @@ class _Base:
         return Flips(self._decisions, self._test)
 
 
-def _base(X: Floats, y: Array, weights: Floats, T: Floats, fit_intercept: bool, kind: str) -> _Base:
+def _base(X: Floats, y: Array, weights: Floats, T: Floats, fit_intercept: bool) -> _Base:
     """The fit on S.
 
     For S of one class it is the best constant after one row of the other class is added. Raises an
@@ -251,7 +275,6 @@ def _base(X: Floats, y: Array, weights: Floats, T: Floats, fit_intercept: bool, 
         weights=weights,
         X=test,
         T=T,
-        kind=kind,
         reach=reach,
     )
 

@@ -23,7 +23,7 @@ from dshapley.data.points import Array, Floats
 from dshapley.learners.fast import UncertainError
 from dshapley.learners.flips import as_labels
 
-__all__ = ["SURE", "SURE_STEP", "Precise", "Setting", "check_sure", "outputs_of"]
+__all__ = ["SURE", "SURE_STEP", "Exact", "Precise", "Setting", "check_sure", "outputs_of"]
 
 SURE = 1e-8
 """The accepted error of a test row's decision values, relative where one class leads by more than
@@ -32,6 +32,10 @@ SURE = 1e-8
 SURE_STEP = 1e-7
 """The accepted error after a step from S to S + z. The bound on that error is looser still, because
 it takes every row of S to move as far as the one that moves most."""
+
+_SURELY = 4.0 * SURE_STEP
+"""Two models of the same set, each accurate to `SURE_STEP` + `SURE`, agree on a label if one class
+leads the others by more than this."""
 
 _NEAR = 1e-11
 """Newton's method stops when its step changes no decision value by more than this."""
@@ -87,7 +91,31 @@ class Setting(NamedTuple):
     T: Floats
     """The test rows."""
     fit_intercept: bool
-    kind: str
+
+
+@dataclass(frozen=True, eq=False)
+class Exact:
+    """The decision values of S + z for each z, by `EXACT` steps from the model of S."""
+
+    decisions: Floats
+    """(r, n) of two classes or (r, n, c) of more."""
+    lost: Array
+    """The z whose steps may be too far from their optima."""
+
+    def sure_labels(self) -> Array | None:
+        """The labels, if they are surely those that `sure_labels` of `passes` gives; else None.
+
+        Its decision values and these have errors of at most `SURE_STEP` + `SURE`, so they agree
+        where no class leads by less than the errors of both.
+        """
+        if len(self.lost):
+            return None
+        if self.decisions.ndim == 2:
+            least = np.abs(self.decisions).min(initial=np.inf)
+        else:
+            best_two = np.partition(self.decisions, -2, axis=2)[:, :, -2:]
+            least = np.diff(best_two, axis=2).min(initial=np.inf)
+        return outputs_of(self.decisions, "label") if least > _SURELY else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,28 +128,27 @@ class Precise:
     """C times the class weight, for each class."""
     T: Floats
     fit_intercept: bool
-    kind: str
 
-    def alone(self) -> Array:
+    def alone(self, kind: str) -> Array:
         """One row: the outputs of the model of S."""
-        return self._outputs(_fit(self, self.X, self.y, None))
+        return self._outputs(_fit(self, self.X, self.y, None), kind)
 
-    def adding(self, rows: Floats, y: Array) -> Array:
+    def adding(self, rows: Floats, y: Array, kind: str) -> Array:
         """The outputs of S + z for each z."""
         whole = len(np.unique(self.y)) == len(self.weights)
         near = _fit(self, self.X, self.y, None) if whole else None
-        return np.concatenate(list(self._each(rows, y, near)))
+        return np.concatenate(list(self._each(rows, y, near, kind)))
 
-    def _each(self, rows: Floats, y: Array, near: _Model | None) -> Iterator[Array]:
+    def _each(self, rows: Floats, y: Array, near: _Model | None, kind: str) -> Iterator[Array]:
         for row, label in zip(rows, y, strict=True):
             model = _fit(self, np.vstack([self.X, row]), np.append(self.y, label), near)
-            yield self._outputs(model)
+            yield self._outputs(model, kind)
 
-    def _outputs(self, model: _Model) -> Array:
+    def _outputs(self, model: _Model, kind: str) -> Array:
         decisions = ((self.T - model.centre) @ model.W.T + model.b)[np.newaxis]
         if len(self.weights) == 2:
             decisions = decisions[..., 1] - decisions[..., 0]
-        return outputs_of(decisions, self.kind)
+        return outputs_of(decisions, kind)
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from dshapley.learners.flips import Beyond, Flips
 from dshapley.learners.logistic.long_double import (
     SURE,
     SURE_STEP,
+    Exact,
     Precise,
     Setting,
     check_sure,
@@ -42,7 +44,6 @@ class Softmax:
     """C times the class weight, for each class."""
     X: Floats
     """The test rows."""
-    kind: str
     T: Floats
     """The test rows in the coordinates of `space`."""
     reach: float
@@ -55,7 +56,7 @@ class Softmax:
         S has no optimum if it lacks a class. Then W is the optimum after the mean of Z is added as
         a row of the missing class, but the curve and its gradient are those of S alone.
         """
-        X, y, weights, test, fit_intercept, kind = setting
+        X, y, weights, test, fit_intercept = setting
         S, c, k = (X, y), len(weights), len(X)
         space = Space.of(X, fit_intercept)
         if missing is not None:
@@ -108,16 +109,27 @@ class Softmax:
             M=M,
             spread=spread,
         )
-        return cls(
-            S=S, space=space, W=W, curve=curve, weights=weights, X=test, kind=kind, T=T, reach=reach
-        )
+        return cls(S=S, space=space, W=W, curve=curve, weights=weights, X=test, T=T, reach=reach)
 
-    def alone(self) -> Array:
+    def alone(self, kind: str) -> Array:
         """One row: the outputs of the model of S."""
-        return self._outputs(self._decisions[np.newaxis])
+        return outputs_of(self._decisions[np.newaxis], kind)
 
-    def adding(self, rows: Floats, y: Array) -> Array:
-        """The outputs of S + z for each z."""
+    def exact(self, rows: Floats, y: Array) -> Exact:
+        """The decision values of S + z for each z."""
+        points, directions, start = self._points(rows, y)
+        steps = polished(self.curve, *points, start=start, tolerance=np.full(len(y), EXACT))
+        d, p = steps.d, self.W.shape[1]
+        change = np.einsum("nap,tp->nta", d[:, :, :p], self.T)
+        if directions.shape[1]:
+            change += (directions @ self._beyond.T)[:, :, np.newaxis] * d[:, np.newaxis, :, p]
+        return Exact(self._decisions + change, self._lost(steps.blur))
+
+    def _points(self, rows: Floats, y: Array) -> tuple[list[Any], Floats, Steps]:
+        """The rows, their decision values, classes and weights; their directions; first steps.
+
+        The directions are those of the part of each row that is orthogonal to S.
+        """
         z, beyond = self.space.rows(rows), self.space.beyond(rows)
         points = [z, z @ self.W.T, y, self.weights[y]]
         directions = np.empty((len(z), 0))
@@ -126,16 +138,12 @@ class Softmax:
             points[0] = np.column_stack([z, sizes])
             directions = np.divide(beyond, sizes, where=sizes > 0.0, out=np.zeros_like(beyond))
         zeros = np.zeros((len(z), *self.curve.gradient.shape))
-        start = Steps(zeros, zeros, np.zeros(len(z)))
+        return points, directions, Steps(zeros, zeros, np.zeros(len(z)))
+
+    def labels(self, rows: Floats, y: Array) -> Array:
+        """The labels of S + z for each z, solved only as exactly as they need."""
+        points, directions, start = self._points(rows, y)
         p = self.W.shape[1]
-        if self.kind != "label":
-            exact = np.full(len(z), EXACT)
-            steps = polished(self.curve, *points, start=start, tolerance=exact)
-            d, lost = steps.d, self._lost(steps.blur)
-            change = np.einsum("nap,tp->nta", d[:, :, :p], self.T)
-            if beyond.shape[1]:
-                change += (directions @ self._beyond.T)[:, :, np.newaxis] * d[:, np.newaxis, :, p]
-            return self._with_lost(self._outputs(self._decisions + change), lost, rows, y)
 
         def solve(which: Array, start: Steps, tolerance: Floats, single: bool) -> Steps:
             curve = self.curve.single if single else self.curve
@@ -143,36 +151,37 @@ class Softmax:
             return polished(curve, *some, start=start, tolerance=tolerance)
 
         def label(which: Array, steps: Steps) -> tuple[Array, Floats]:
-            out = Beyond(directions[which], steps.d[:, :, p]) if beyond.shape[1] else None
+            out = Beyond(directions[which], steps.d[:, :, p]) if directions.shape[1] else None
             return self._flips.labels(steps.d[:, :, :p], steps.blur, steps.lengths, out)
 
         labels, lost = sure_labels(
             solve, label, start, self._flips.reach, SURE_STEP / self._tight_reach
         )
-        return self._with_lost(labels, lost, rows, y)
+        return self._with_lost(labels, lost, rows, y, "label")
+
+    def with_lost(self, found: Exact, rows: Floats, y: Array, kind: str) -> Array:
+        """The outputs of S + z for each z."""
+        return self._with_lost(outputs_of(found.decisions, kind), found.lost, rows, y, kind)
 
     def _lost(self, blur: Floats) -> Array:
         """The z whose steps may be too far from their optima."""
         lost = np.flatnonzero(blur * self.reach > SURE_STEP)
         return lost[blur[lost] * self._tight_reach > SURE_STEP] if len(lost) else lost
 
-    def _with_lost(self, outputs: Array, lost: Array, rows: Floats, y: Array) -> Array:
+    def _with_lost(self, outputs: Array, lost: Array, rows: Floats, y: Array, kind: str) -> Array:
         """The outputs, with those of the z in `lost` replaced by fits of S + z from scratch."""
         X, classes = self.S
         for i in lost:
             setting = Setting(
                 np.vstack([X, rows[i]]), np.append(classes, y[i]), self.weights, self.X,
-                self.space.fit_intercept, self.kind,
+                self.space.fit_intercept,
             )  # fmt: skip
             try:
-                found = Softmax.fitted(setting, rows[:0], None).alone()
+                found = Softmax.fitted(setting, rows[:0], None).alone(kind)
             except (FitError, np.linalg.LinAlgError):
-                found = Precise(*setting).alone()
+                found = Precise(*setting).alone(kind)
             outputs[i] = found[0]
         return outputs
-
-    def _outputs(self, decisions: Floats) -> Array:
-        return outputs_of(decisions, self.kind)
 
     @cached_property
     def _beyond(self) -> Floats:

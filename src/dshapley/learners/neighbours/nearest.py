@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -198,6 +199,10 @@ def _walk(
         left_open[j] = count < K or (i == length and length < size)
 
 
+_Gaps: TypeAlias = Callable[[slice], tuple[Floats, Array]]
+"""A function that returns, for a slice of Z, a table of distances and the rows to use in it."""
+
+
 class _Entering(NamedTuple):
     """A block of the points Z."""
 
@@ -208,7 +213,7 @@ class _Entering(NamedTuple):
     y: Array
 
 
-def _from_Z(distance: Distance, Z: Sample, asked: Asked) -> Callable[[slice], tuple[Floats, Array]]:
+def _from_Z(distance: Distance, Z: Sample, asked: Asked) -> _Gaps:
     """A function that returns, for a slice of Z, a table of distances and the rows to use in it."""
     n = len(asked.X)
     root, places = Z.points.source or (Z.points, np.arange(len(Z)))
@@ -280,7 +285,7 @@ class Nearest:
     def outputs(self, S: Sample, Z: Sample, asked: Asked) -> Iterator[Array]:
         """Blocks of labels, probabilities or numbers, for S and for every S + z; see `Family`."""
         K = min(self.K, len(S))
-        found = _neighbours(self.distance, S, asked, K)
+        found = asked.once("neighbours", lambda: _neighbours(self.distance, S, asked, K))
         base = _said(self._votes(found, K, S, asked).sums, asked)
         if len(S) > 0 if asked.kind == "number" else len(np.unique(S.y)) == asked.n_classes:
             yield _shares(base[np.newaxis].copy())
@@ -293,9 +298,20 @@ class Nearest:
         step = max(1, _BLOCK // (base.nbytes + 8 * len(base)))
         for start in range(0, len(Z), step):
             some = slice(start, start + step)
-            block = np.empty((len(Z.y[some]), *base.shape), dtype=base.dtype)
-            self._enter(_Entering(*gaps(some), Z.y[some]), standing, asked, block)
-            yield _shares(block)
+            if asked.kind == "label":
+                yield self._with(Z, some, gaps, standing, asked)
+                continue
+            make = partial(self._with, Z, some, gaps, standing, asked)
+            yield asked.once("shares", make, start)
+
+    def _with(
+        self, Z: Sample, some: slice, gaps: _Gaps, standing: _Standing, asked: Asked
+    ) -> Array:
+        """The outputs for S + z, for each z of a slice of Z."""
+        new = _Entering(*gaps(some), Z.y[some])
+        out = np.empty((len(new.y), *standing.base.shape), dtype=standing.base.dtype)
+        self._enter(new, standing, asked, out)
+        return _shares(out)
 
     def _votes(self, found: _Neighbours, K: int, S: Sample, asked: Asked) -> _Votes:
         """The votes of the first K neighbours."""

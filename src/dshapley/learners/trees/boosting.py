@@ -77,7 +77,7 @@ class AdaBoost:
     def outputs(self, S: Sample, Z: Sample, asked: Asked) -> Iterator[Array | Scored]:
         """The outputs of the models trained on S and on every S + z, in blocks."""
         assert asked.classes is not None
-        data = Columns(S, Z, asked)
+        data = asked.once("columns", lambda: Columns(S, Z, asked))
         d, n = data.S.shape
         limits = limits_of(self.base, d, asked.n_classes)
         room, one = scratch(n + 1, d, limits), tree(n + 1, limits)
@@ -85,13 +85,16 @@ class AdaBoost:
         keys = first_draws(states.randint(2**31 - 1, size=self.estimator.n_estimators))
         ones = np.ones(asked.n_classes)
         for z in range(0 if data.trainable else 1, 1 + len(Z)):
-            rows = data.rows(z - 1, ones)
-            votes, total = _adaboost(
-                rows, limits, room, one, keys, float(self.estimator.learning_rate), data.test
-            )
+
+            def make(z: int = z) -> tuple[Floats, float, Array]:
+                rows, rate = data.rows(z - 1, ones), float(self.estimator.learning_rate)
+                found = _adaboost(rows, limits, room, one, keys, rate, data.test)
+                return *found, rows.codes
+
+            votes, total, codes = asked.once("votes", make, z)
             if total == 0.0:  # the first tree is no better than guessing, so there is no model
-                query, y = asked.query, asked.classes[rows.codes]
-                yield Scored(query.score(query.constant(y)))
+                y = asked.classes[codes]
+                yield Scored(np.array([[q.score(q.constant(y))[0] for q in asked.queries]]))
                 continue
             yield _votes_answered(votes[np.newaxis] / total, asked)
 
@@ -215,7 +218,7 @@ class GradientBoosting:
 
     def outputs(self, S: Sample, Z: Sample, asked: Asked) -> Iterator[Array]:
         """The outputs of the models trained on S and on every S + z, in blocks."""
-        data = Columns(S, Z, asked)
+        data = asked.once("columns", lambda: Columns(S, Z, asked))
         d, n = data.S.shape
         limits = limits_of(self.estimator, d, 0)._replace(criterion=SQUARES)
         room, one = scratch(n + 1, d, limits), tree(n + 1, limits)
@@ -223,10 +226,14 @@ class GradientBoosting:
         draws = {m: self._draws(m, n_raw, asked.seed) for m in (n, n + 1)}
         ones = np.ones(max(asked.n_classes, 1))
         for z in range(0 if data.trainable else 1, 1 + len(Z)):
-            rows = data.rows(z - 1, ones)
-            first, rate = _first_raw(rows, asked.n_classes), float(self.estimator.learning_rate)
-            stages = _Stages(*draws[len(rows.w)], first, rate, asked.n_classes)
-            raw = _gradient_boosting(rows, limits, room, one, stages, data.test)
+
+            def make(z: int = z) -> Floats:
+                rows = data.rows(z - 1, ones)
+                first, rate = _first_raw(rows, asked.n_classes), float(self.estimator.learning_rate)
+                stages = _Stages(*draws[len(rows.w)], first, rate, asked.n_classes)
+                return _gradient_boosting(rows, limits, room, one, stages, data.test)
+
+            raw = asked.once("raw", make, z)
             yield _raw_answered(raw[np.newaxis], asked)
 
     def _draws(self, n: int, n_raw: int, seed: int) -> tuple[Array, Array]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -134,17 +135,18 @@ class Forest:
 
     def outputs(self, S: Sample, Z: Sample, asked: Asked) -> Iterator[Array]:
         """The outputs of the models trained on S and on every S + z, in blocks."""
-        data = Columns(S, Z, asked, exact_sums=True)
+        data = asked.once("columns", lambda: Columns(S, Z, asked, exact_sums=True))
         d, n = data.S.shape
         limits = limits_of(self.estimator, d, asked.n_classes, keyed=True, sort=False)
         growing = _Growing(scratch(n + 1, d, limits), tree(n + 1, limits), tree(n + 1, limits))
         known = _Rows(data.S, data.codes, data.y)
-        bags = _bags(self.estimator, n, asked.seed)
+        bags = asked.once("bags", lambda: _bags(self.estimator, n, asked.seed))
         for start, some in _blocks(len(Z), len(asked.X) * limits.n_classes):
             alone = data.trainable and start == 0
             new = _Rows(data.Z[some], data.codes_Z[some], data.y_Z[some])
             of_trees = bags if alone else bags._replace(alone=bags.alone[:0])
-            sums = _forest(known, data.order, new, of_trees, data.test, limits, growing)
+            make = partial(_forest, known, data.order, new, of_trees, data.test, limits, growing)
+            sums = asked.once("sums", make, start)
             yield answered(sums[0 if alone else 1 :] / self.estimator.n_estimators, asked)
 
 
@@ -377,7 +379,7 @@ class Trees:
 
     def outputs(self, S: Sample, Z: Sample, asked: Asked) -> Iterator[Array]:
         """The outputs of the models trained on S and on every S + z, in blocks."""
-        data = Columns(S, Z, asked)
+        data = asked.once("columns", lambda: Columns(S, Z, asked))
         d, n = data.S.shape
         limits = limits_of(self.estimator, d, asked.n_classes)
         room, one = scratch(n + 1, d, limits), tree(n + 1, limits)
@@ -391,8 +393,12 @@ class Trees:
         else:
             keys = start.randint(2**31 - 1, size=1).astype(np.uint64)
         for z in range(0 if data.trainable else 1, 1 + len(Z)):
-            rows = data.rows(z - 1, weights[z])
-            sums = _trees(rows, limits, room, one, keys, data.test)
+
+            def make(z: int = z) -> Floats:
+                rows = data.rows(z - 1, weights[z])
+                return _trees(rows, limits, room, one, keys, data.test)
+
+            sums = asked.once("sums", make, z)
             yield answered(sums[np.newaxis] / n_trees, asked)
 
 
