@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -24,37 +24,22 @@ from dshapley.learners.by_name import model_from_name
 from dshapley.potentials import ModelPotential
 
 
-@dataclass(frozen=True, eq=False)
 class Asked(ModelPotential):
     """A model's potential that values nothing: its run trains the model of S, and asks it."""
-
-    kept: list[Floats] = field(default_factory=list)
-    """What each model said: the probability of each class for each point."""
 
     def marginals(self, S: ds.Points, Z: ds.Points | Bundles) -> Floats:
         return np.zeros(len(Z))
 
-    def answers(self, S: ds.Points, points: ds.Points, labels: Array) -> Floats:
-        self.kept.append(super().answers(S, points, labels))
-        return self.kept[-1]
 
-
-def evidence(
-    points: ds.Points, model: Any, n_draws: int, weights: Any
-) -> tuple[LabelEvidence, Floats]:
-    """The out-of-bag evidence of sets of all rows, without marginals, and that of every class."""
+def evidence(points: ds.Points, model: Any, n_draws: int, weights: Any) -> LabelEvidence:
+    """The out-of-bag evidence of sets of all rows, without marginals."""
     U = ds.potential(model, test=points)
     asked = Asked(**{f.name: getattr(U, f.name) for f in fields(U)})
     design = ds.Design(
         points, m=len(points), weights=weights, balanced=True, control_variates=False
     )
     draws = ds.run(asked, design, points, stop=n_draws, n_jobs=1, progress=False)
-    assert draws.evidence is not None
-    unseen = ~np.isnan(draws.evidence.given)
-    size = draws.k[np.searchsorted(draws.t, draws.evidence.t)] - 1.0
-    share = unseen * size[:, np.newaxis]
-    share /= np.maximum(share.sum(axis=0), 1)
-    return label_evidence(draws, points), np.einsum("tn,tnc->nc", share, np.stack(asked.kept))
+    return label_evidence(draws, points)
 
 
 def odds(probabilities: Floats, y: Array) -> Floats:
@@ -94,8 +79,8 @@ def alone(models: Sequence[Any], n_draws: int, sizes: Callable[[int], Any]) -> M
 
     def scores(X: Array, y: Array) -> Mapping[str, Array]:
         points, weights = ds.Points(X, y), sizes(len(y))
-        found = [evidence(points, model, n_draws, weights) for model in models]
-        mean = np.mean([every for _, every in found], axis=0)
+        found = [evidence(points, model, n_draws, weights).probabilities for model in models]
+        mean = np.mean([p for p in found if p is not None], axis=0)
         return {"probability": -mean[np.arange(len(y)), y], "odds": odds(mean, y)}
 
     return scores

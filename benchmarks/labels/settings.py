@@ -1,4 +1,4 @@
-"""What was fixed before the published seeds were run (docs/decisions/0017-label-benchmark.md)."""
+"""What was fixed before the published seeds were run (docs/decisions/0020-label-benchmark.md)."""
 
 from __future__ import annotations
 
