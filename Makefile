@@ -60,7 +60,7 @@ bench-precision: $(VENV)/.installed-test   ## error against seconds of each way 
 
 # OpenDataVal's environment has PyTorch, 5 GB with CUDA; WITH_OPENDATAVAL=no leaves it out.
 LABEL_PEERS := $(PEERS) $(CLEANLAB) $(if $(filter no,$(WITH_OPENDATAVAL)),,$(OPENDATAVAL))
-bench-labels: $(VENV)/.installed-test $(LABEL_PEERS:=/.installed)   ## finding wrong labels beside cleanlab, pyDVL and OpenDataVal (an hour; DATA=folder)
+bench-labels: $(VENV)/.installed-test $(LABEL_PEERS:=/.installed)   ## finding wrong labels beside other tools (half an hour; DATA=folder)
 	$(BIN)/python -m benchmarks.labels $(DATA)
 
 clean:          ## remove the virtual environments, compiled loops and what tools left behind
