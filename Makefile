@@ -4,9 +4,11 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PEERS  := .venv-peers
 LOWEST := .venv-lowest
+CLEANLAB := .venv-cleanlab
+OPENDATAVAL := .venv-opendataval
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test test-browser lint types unit lowest fuzz bench bench-peers bench-precision clean
+.PHONY: help demo quick test test-browser lint types unit lowest fuzz bench bench-peers bench-precision bench-labels clean
 
 help:           ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: .*## /\t/' | expand -t 18
@@ -56,9 +58,14 @@ bench-peers: $(VENV)/.installed-test $(PEERS)/.installed   ## speed beside pyDVL
 bench-precision: $(VENV)/.installed-test   ## error against seconds of each way to draw (20 minutes)
 	$(BIN)/python -m benchmarks.precision $(DATA)
 
+# OpenDataVal's environment has PyTorch, 5 GB with CUDA; WITH_OPENDATAVAL=no leaves it out.
+LABEL_PEERS := $(PEERS) $(CLEANLAB) $(if $(filter no,$(WITH_OPENDATAVAL)),,$(OPENDATAVAL))
+bench-labels: $(VENV)/.installed-test $(LABEL_PEERS:=/.installed)   ## finding wrong labels beside other tools (half an hour; DATA=folder)
+	$(BIN)/python -m benchmarks.labels $(DATA)
+
 clean:          ## remove the virtual environments, compiled loops and what tools left behind
 	find src -name '*.nb[ci]' -delete
-	rm -rf $(VENV) $(PEERS) $(LOWEST) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
+	rm -rf $(VENV) $(PEERS) $(LOWEST) $(CLEANLAB) $(OPENDATAVAL) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -85,4 +92,17 @@ $(PEERS)/.installed:
 	$(PYTHON) -m venv $(PEERS)
 	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check \
 	  'pyDVL==0.10.0' 'numpy<2' scikit-learn threadpoolctl
+	@touch $@
+
+$(CLEANLAB)/.installed:
+	$(PYTHON) -m venv $(CLEANLAB)
+	$(CLEANLAB)/bin/python -m pip install --quiet --disable-pip-version-check \
+	  'cleanlab==2.9.0' 'numpy==2.4.6' 'scikit-learn==1.9.1'
+	@touch $@
+
+# By itself it takes a transformers too new for the PyTorch that it asks for, and cannot be imported.
+$(OPENDATAVAL)/.installed:
+	$(PYTHON) -m venv $(OPENDATAVAL)
+	$(OPENDATAVAL)/bin/python -m pip install --quiet --disable-pip-version-check \
+	  'opendataval==1.3.0' 'transformers<4.38' 'numpy<2'
 	@touch $@
