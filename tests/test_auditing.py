@@ -227,8 +227,12 @@ def test_planted_faults_are_found(found):
     assert found.contradicted[0].rule == "site is west"
     assert (table["contradicted_region"] == "site is west").sum() >= 60
     text = repr(found)
-    assert "16 rows are copies of others: 16 exactly, 0 nearly." in text
-    assert "where site is west have labels that contradict the models" in text
+    assert "16 rows are copies of others, in 8 groups: 16 exactly, 0 nearly." in text
+    assert "8 groups of copies have different labels" in text
+    inside = (table["contradicted_region"] == "site is west").to_numpy()
+    n, here, others = inside.sum(), (named & inside).sum(), (named & ~inside).sum()
+    assert f"where site is west, {here} of {n} labels ({here / n:.0%}) are probably wrong" in text
+    assert f"elsewhere {others} of {408 - n} ({others / (408 - n):.0%})" in text
 
 
 def test_each_verdict_is_its_measurement(found):
@@ -342,6 +346,36 @@ def test_the_command_writes_what_it_says(table, monkeypatch):
     again = call("audit", table, "--target", "churned", "--draws", 60, "--jobs", 1)
     assert again.exit_code == 0, again.output
     assert (out / "audit.csv").read_bytes() == first
+
+
+def test_labels_that_nobody_judged_are_not_called_right(table):
+    out = table.parent / "short"
+    result = call(
+        "audit", table, "--target", "churned", "--draws", 6, "--jobs", 1, "--no-retrain",
+        "--out", out,
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert "Labels were not judged. There are too few draws" in result.stdout
+    text = (out / "audit.json").read_text()
+    assert "nan" not in text
+    assert "Labels: not judged." in text
+    assert "are probably wrong" not in text
+
+
+def test_an_interrupt_while_models_are_retrained_says_where_the_draws_are(table, monkeypatch):
+    from dshapley.reporting import run_facts
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run_facts, "on_fresh_rows", interrupted)
+    out = table.parent / "there"
+    words = ["audit", table, "--target", "churned", "--draws", 60, "--jobs", 1, "--out", out]
+    result = call(*words)
+    assert result.exit_code == 130
+    assert f"The 60 draws are kept in {out}; run the same command again" in result.stderr
+    monkeypatch.undo()
+    assert call(*words).exit_code == 0
 
 
 def test_nothing_leaks_from_a_sensitive_audit(table):

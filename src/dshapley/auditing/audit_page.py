@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dshapley.auditing.audited import Audit
+from dshapley.auditing.audited import LEAST, Audit
 from dshapley.auditing.regions import Region
 from dshapley.formatting import number
 from dshapley.plots.figure import name_of
@@ -105,11 +106,18 @@ def _answer(audit: Audit) -> Iterator[str]:
             f"{noise.high:.1%}). "
             + (f"{n:,} are probably wrong and listed below." if n else "None is probably wrong.")
         )
+    elif audit.run.valuation.draws is not None and audit.run.valuation.draws.judges_labels:
+        yield f"Labels: not judged. {_TOO_FEW}"
+    if audit.contradicted and not run.sensitive:
+        yield f"Look at one part of the table first: {_suspects_in(audit, audit.contradicted[0])}."
     measured = [f.text for f in _verdicts(audit) if f.level == "good"]
     if measured:
         yield f"Measured: {measured[0]}"
     elif run.fresh is not None:
         yield "Measured: no change of the rows that was tried made models better beyond the error."
+
+
+_TOO_FEW = "There are too few draws: about 100 are needed (--draws, --time)."
 
 
 # -- What was found
@@ -138,8 +146,10 @@ def findings(audit: Audit) -> list[Finding]:
 
 
 def _of_labels(audit: Audit) -> Iterator[Finding]:
-    found = audit.run.labels
+    found, draws = audit.run.labels, audit.run.valuation.draws
     if found is None or found.noise is None:
+        if draws is not None and draws.judges_labels:
+            yield Finding(text=f"Labels were not judged. {_TOO_FEW}", level="warning")
         return
     expected = float(found.wrong[found.suspects].sum())
     text = "rows have labels that are probably wrong"
@@ -157,13 +167,15 @@ def _of_copies(audit: Audit) -> Iterator[Finding]:
     n = int((copies.group >= 0).sum())
     if not n:
         return
-    exact = int(copies.exact.sum())
-    text = f"rows are copies of others: {exact:,} exactly, {n - exact:,} nearly."
+    exact, groups = int(copies.exact.sum()), int(copies.group.max()) + 1
+    text = (
+        f"rows are copies of others, in {groups:,} groups: {exact:,} exactly, {n - exact:,} nearly."
+    )
     yield Finding(text=text, count=n, section="copies")
     yield Finding(
-        text="of these copies contradict each other in their labels: one of them is wrong, or the "
-        "columns do not tell them apart.",
-        count=int(copies.conflict.sum()),
+        text="groups of copies have different labels: in each group one is wrong at least, or the "
+        "columns do not tell its rows apart.",
+        count=len(np.unique(copies.group[copies.conflict])),
         section="copies",
         level="warning" if copies.conflict.any() else "note",
     )
@@ -182,7 +194,9 @@ def _of_regions(audit: Audit) -> Iterator[Finding]:
                 kind = "values differ" if section == "worth" else "labels contradict the models"
                 yield Finding(text=f"rows are in a region where {kind}.", count=n)
             else:
-                yield Finding(text=f"rows {words(audit, region)}", count=n, section=section)
+                level: Literal["note", "warning"] = "note" if section == "worth" else "warning"
+                text = f"rows {words(audit, region)}"
+                yield Finding(text=text, count=n, section=section, level=level)
 
 
 def _of_values(audit: Audit) -> Iterator[Finding]:
@@ -191,8 +205,8 @@ def _of_values(audit: Audit) -> Iterator[Finding]:
         return
     yield Finding(
         text="rows have a value below zero, with intervals that hold for all rows at once: models "
-        f"are worse with them on average. It is {int(run.valuation.below_zero().sum()):,} rows "
-        "with intervals for each row on its own.",
+        f"are worse with them on average. With an interval for each row on its own it is "
+        f"{int(run.valuation.below_zero().sum()):,} rows.",
         count=int(run.below_zero_together.sum()),
         section="" if run.sensitive else "rows",
     )
@@ -211,22 +225,30 @@ def _verdicts(audit: Audit) -> Iterator[Finding]:
         return
     yield from (replace(found, section="labels") for found in labels_verdicts(run, fresh))
     for edit, section, what in (
-        ("without conflicts", "copies", "copies that contradict most of their copies"),
-        ("without below zero", "action", "rows whose value is surely below zero"),
+        ("without conflicts", "copies", "copies whose label is not that of most of their group"),
+        ("without below zero", "action", "rows with a value below zero, each on its own"),
     ):
         if edit in fresh.edits:
             n = fresh.edits[edit].n_changed
-            done = f"Without the {what} (about {n:.0f} of {fresh.n_train:,})"
+            done = f"Without the {what} (about {n:.0f} of the {fresh.n_train:,} trained on)"
             yield replace(changed(run, done, *fresh.change_by(edit)), section=section)
 
 
-def _contradicted_in_words(_: Audit, region: Region) -> str:
-    shown, reach = number(-region.difference, region.reach)
+def _contradicted_in_words(audit: Audit, region: Region) -> str:
     return (
-        f"where {region.rule} have labels that contradict the models more than elsewhere: the "
-        f"probability of their labels is lower, by {shown} ± {reach}, than the models expect of "
-        "rows that are as hard to predict. Wrong labels look like this, and so do rows that follow "
-        "a rule of their own."
+        f"have labels that contradict the models: {_suspects_in(audit, region)}. Wrong labels look "
+        "like this, and so do rows that follow a rule of their own. Check all of them: here more "
+        "labels may be wrong than were named."
+    )
+
+
+def _suspects_in(audit: Audit, region: Region) -> str:
+    """How many labels of a region are probably wrong, and how many of the other rows."""
+    inside, named = region.inside, audit.suspects
+    n, here, others = int(inside.sum()), int(named[inside].sum()), int(named[~inside].sum())
+    return (
+        f"where {region.rule}, {here:,} of {n:,} labels ({here / n:.0%}) are probably wrong, "
+        f"elsewhere {others:,} of {len(inside) - n:,} ({others / max(len(inside) - n, 1):.0%})"
     )
 
 
@@ -259,7 +281,7 @@ def _steps(audit: Audit) -> Iterator[Finding]:
         yield Finding(text=f"{text}{_of_file(audit, 'label_suspect')}", section="labels")
     n = int(audit.copies.conflict.sum())
     if n:
-        text = f"Decide which of the {n:,} contradicting copies are right."
+        text = f"Decide which of the {n:,} copies with different labels are right."
         yield Finding(text=f"{text}{_of_file(audit, 'contradicts_a_copy')}", section="copies")
     if audit.contradicted and not run.sensitive:
         text = (
@@ -310,7 +332,11 @@ def _copies_section(audit: Audit) -> Section | None:
     )
     table = _table(
         run, f"Copies that {which}", shown,
-        [("group", [int(g) for g in copies.group[shown]]), _given(run, shown)],
+        [
+            ("group", [int(g) for g in copies.group[shown]]),
+            _given(run, shown),
+            *_wrong(run, shown),
+        ],
     )  # fmt: skip
     return Section(
         name="copies", title="Copies", text=[text], findings=verdicts, tables=[table]
@@ -324,19 +350,29 @@ def _given(run: RunFacts, shown: NDArray[np.intp]) -> tuple[str, Sequence[str]]:
     return "label", [str(points.y[i]) for i in shown.tolist()]
 
 
+def _wrong(run: RunFacts, shown: NDArray[np.intp]) -> list[tuple[str, Sequence[object]]]:
+    """What the models say of these labels."""
+    found = run.labels
+    if found is None or found.noise is None or found.suggested is None:
+        return []
+    wrong = [Number(float(found.wrong[i]), f"{found.wrong[i]:.2f}") for i in shown.tolist()]
+    return [("wrong", wrong), ("suggested", [str(found.suggested[i]) for i in shown.tolist()])]
+
+
 def _contradicted_section(audit: Audit) -> Section | None:
     if not audit.contradicted or audit.run.sensitive:
         return None
     text = (
         "Models give each label a probability, and from all their probabilities follows which one "
-        "they expect to give. In these regions the labels fall short of that, beyond the error of "
-        f"all regions that were compared. {_COMPARED}"
+        "they expect to give. In these regions the labels fall short of that, more than in other "
+        f"rows. Differences below {LEAST:g} are not named. {_COMPARED}"
     )
     rows = [
-        [region.rule, int(region.inside.sum()), Number(region.difference, _with_reach(region))]
+        [region.rule, int(region.inside.sum()), int(audit.suspects[region.inside].sum()),
+         Number(region.difference, _with_reach(region))]
         for region in audit.contradicted
-    ]
-    columns = ["rows where", "rows", "probability minus expected, against others"]
+    ]  # fmt: skip
+    columns = ["rows where", "rows", "probably wrong", "fall short by"]
     table = Table(title="Regions", columns=columns, rows=rows, wrapped=True)
     title = "Where labels contradict the models"
     return Section(name="contradicted", title=title, text=[text], tables=[table])

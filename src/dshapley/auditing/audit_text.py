@@ -28,7 +28,7 @@ def print_audit(console: Console, audit: Audit, *, top: int) -> None:
     if found is not None and len(shown) and not audit.run.sensitive:
         shown = shown[np.argsort(-found.wrong[shown], kind="stable")][:top]
         frame = None if prepared is None else prepared.rows
-        details = [] if frame is None else list(range(1, min(len(frame.columns), _COLUMNS + 1)))
+        details = [] if frame is None else _columns(audit, [str(name) for name in frame.columns])
         table = Table(title="Labels that are probably wrong", title_justify="left")
         for name in ("id", "label", "suggested", "wrong"):
             table.add_column(name, justify="right", no_wrap=True)
@@ -46,3 +46,13 @@ def print_audit(console: Console, audit: Audit, *, top: int) -> None:
         console.print(table)
     for line in summary(audit):
         console.print(f"- {line}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _columns(audit: Audit, names: list[str]) -> list[int]:
+    """The columns to show: those of regions that contradict the models first."""
+    rules = [region.rule for region in audit.contradicted]
+    order = sorted(
+        range(1, len(names)),
+        key=lambda j: not any(rule.startswith(f"{names[j]} ") for rule in rules),
+    )
+    return order[:_COLUMNS]

@@ -30,12 +30,13 @@ from dshapley.learners.refit import is_classifier
 from dshapley.notebooks import NotebookDisplay
 from dshapley.reporting.findings import CONFIDENCE, class_labels
 from dshapley.reporting.run_facts import RunFacts, facts_of
+from dshapley.running.run import Interrupted
 from dshapley.running.stopping import Stop, StopRule
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["EDITS", "Audit", "audit", "audited"]
+__all__ = ["EDITS", "LEAST", "Audit", "audit", "audited"]
 
 
 def without_below_zero(rows: Points, valuation: SampledValuation) -> tuple[Points, int]:
@@ -53,6 +54,12 @@ EDITS: Mapping[str, Edit] = {
     "without below zero": without_below_zero,
 }
 """What an audit measures beside removing and relabelling the labels that are probably wrong."""
+
+
+LEAST = 0.05
+"""Regions whose labels fall short by less are not named: with many rows, trifles are beyond the
+error.
+"""
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -283,17 +290,20 @@ def audited(
 
     draws = valuation.draws
     judged = draws is not None and draws.judges_labels
-    facts = facts_of(
-        valuation,
-        prepared,
-        make,
-        folder=None if request.store is None else Path(request.store),
-        sensitive=sensitive,
-        retrain=retrain,
-        edits={**(LABEL_EDITS if judged else {}), **EDITS},
-        most_seconds=most_seconds,
-        progress=progress,
-    )
+    try:
+        facts = facts_of(
+            valuation,
+            prepared,
+            make,
+            folder=None if request.store is None else Path(request.store),
+            sensitive=sensitive,
+            retrain=retrain,
+            edits={**(LABEL_EDITS if judged else {}), **EDITS},
+            most_seconds=most_seconds,
+            progress=progress,
+        )
+    except KeyboardInterrupt:
+        raise _while_measuring(valuation, request) from None
     return Audit(
         run=facts,
         copies=copies(points),
@@ -303,13 +313,25 @@ def audited(
     )
 
 
+def _while_measuring(valuation: Valuation, request: Request) -> KeyboardInterrupt:
+    """What an interrupt says after all rows were valued."""
+    draws = valuation.draws
+    if draws is None or request.store is None:
+        return KeyboardInterrupt("while models were retrained")
+    return Interrupted(
+        f"while models were retrained. The {len(draws):,} draws are kept in {request.store}; run "
+        "the same command again to measure, or with --no-retrain to read what was found",
+        [draws],
+    )
+
+
 def _contradicted(facts: RunFacts, prepared: Prepared) -> list[Region]:
     found = facts.labels
     if found is None or found.probabilities is None or prepared.rows is None:
         return []
     expected = (found.probabilities**2).sum(axis=1)
     scores = regions(prepared.rows.iloc[:, 1:], found.probability - expected)
-    return [region for region in scores if region.difference < 0][::-1]
+    return [region for region in scores if region.difference <= -LEAST][::-1]
 
 
 def _worth(facts: RunFacts, prepared: Prepared) -> list[Region]:

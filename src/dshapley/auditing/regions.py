@@ -32,7 +32,7 @@ _OVERLAP = 0.5
 """Of two regions with more than this share of their rows in common, the clearer one is kept."""
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Region:
     """The rows that a rule selects.
 
@@ -55,6 +55,10 @@ class Region:
     rest: float
     difference: float
     reach: float
+
+    def __repr__(self) -> str:
+        n = int(self.inside.sum())
+        return f"<{self.rule}: {n:,} rows, {self.difference:+.2g} ± {self.reach:.2g}>"
 
 
 def regions(

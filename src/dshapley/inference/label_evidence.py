@@ -59,7 +59,7 @@ class LabelEvidence(NotebookDisplay):
         The name of each point, and its label where it is known.
     noise
         How many labels are wrong, and the probability that each is (`inference.label_noise`); None
-        for regression.
+        for regression, and while no point was judged by a few models.
     """
 
     probability: Floats
@@ -89,6 +89,8 @@ class LabelEvidence(NotebookDisplay):
             return None
         codes = np.searchsorted(self.labels, self.given).clip(max=len(self.labels) - 1)
         known = (self.labels[codes] == self.given) & (self.n_models >= _FEWEST)
+        if not known.any():
+            return None
         return label_noise(self.probabilities, np.where(known, codes, UNKNOWN))
 
     @property

@@ -122,7 +122,7 @@ def print_comparison(
         for i, name in enumerate(table.columns):
             left, whole = (
                 name in ("", "what"),
-                all(isinstance(row[i], Number) for row in table.rows),
+                name == "id" or all(isinstance(row[i], Number) for row in table.rows),
             )
             justify: Literal["left", "right"] = "left" if left else "right"
             shown.add_column(Text(name), justify=justify, overflow="fold", no_wrap=whole)
@@ -150,10 +150,17 @@ def print_comparison(
             ]
             said(f"{'; '.join(where)}: {line}")
     said("")
+    if details is not None:
+        room = max(0, (console.width - _WITHOUT_DETAILS) // _DETAIL)
+        details = details.iloc[:, :room]
     if comparison.differs.any():
         printed(_rows(comparison, top, details, sensitive=False))
     for line in summary_lines(comparison):
         said(line)
+
+
+_WITHOUT_DETAILS, _DETAIL = 80, 15
+"""The width of the table without columns of the run's table, and what each of these needs."""
 
 
 # -- Tables

@@ -291,9 +291,10 @@ def removals(run: RunFacts, fresh: FreshRows) -> Iterator[Finding]:
         text = (
             f"Removing the lowest {share:.0%}{' of each class' if fresh.by_class else ''} made "
             f"models that were trained on {fresh.n_train:,} rows better on fresh rows, by {said} ± "
-            f"{plus}."
+            f"{plus}. Many of these rows are right: look for what is wrong with them before you "
+            "delete any."
         )
-        yield Finding(text=text, section="action", level="good")
+        yield Finding(text=text, section="action")
     elif not hurt:
         text = (
             "Do not delete rows because of their value: at none of the shares that were tried was "

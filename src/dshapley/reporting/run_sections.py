@@ -170,11 +170,15 @@ def labels(run: RunFacts) -> Section | None:
         f"on. From their answers, {noise.share:.1%} of all labels are estimated to be wrong (95 % "
         f"interval {noise.low:.1%} to {noise.high:.1%}).",
         *_expected_wrong(found, order),
-        "The estimate takes wrong labels to be spread evenly over the rows. Where they gather in "
-        "one class or where classes meet, there are more of them than it says.",
-        "The rows kept aside have labels that nobody checked either. That no difference was shown "
-        "is no reason against correcting a label that is wrong.",
+        "The estimate takes wrong labels to be spread evenly over the rows. Where they gather in a "
+        "group of rows, in one class, or where classes meet, there are more of them than it says.",
+        *_measured_for(run),
     ]
+    if run.fresh is not None:
+        text.append(
+            "The rows kept aside have labels that nobody checked either. That no difference was "
+            "shown is no reason against correcting a label that is wrong."
+        )
     findings = [] if run.fresh is None else list(labels_verdicts(run, run.fresh))
     tables = []
     if len(order) and not run.sensitive:
@@ -189,6 +193,19 @@ def labels(run: RunFacts) -> Section | None:
         name="labels", title="Labels that may be wrong", text=text, findings=findings,
         tables=tables,
     )  # fmt: skip
+
+
+_CALIBRATED = "LogisticRegression"
+
+
+def _measured_for(run: RunFacts) -> list[str]:
+    """With which models the probabilities were checked."""
+    if run.model == _CALIBRATED:
+        return []
+    return [
+        f"These probabilities were checked with {_CALIBRATED}. Those of {run.model} can be too low "
+        "or too high: take their order rather than their size."
+    ]
 
 
 def _expected_wrong(found: LabelEvidence, order: NDArray[np.intp]) -> list[str]:
