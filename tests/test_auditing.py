@@ -35,7 +35,7 @@ def test_copies_are_those_of_brute_force(seed):
     extra[:20, :4] += rng.uniform(-0.004, 0.004, (20, 4))
     X = np.vstack([X, extra])
     y = rng.integers(0, 2, len(X))
-    found = copies(ds.Points(X, y))
+    found = copies(ds.Points(X, y), classes=True)
     group = by_brute_force(X, 0.01)
     sizes = np.bincount(group, minlength=len(X))[group]
     assert np.array_equal(found.group >= 0, sizes > 1)
@@ -53,14 +53,30 @@ def test_copies_are_those_of_brute_force(seed):
 def test_rows_of_a_dense_table_are_no_copies():
     """A thousand rows on a line lie close together, and none is a copy of its neighbour."""
     X = np.sort(np.random.default_rng(0).normal(size=1000))[:, np.newaxis]
-    assert (copies(ds.Points(X, np.zeros(1000, int))).group >= 0).sum() < 100
+    assert (copies(ds.Points(X, np.zeros(1000, int)), classes=True).group == -1).all()
     wide = np.random.default_rng(0).normal(size=(300, 8))
-    assert (copies(ds.Points(wide, np.zeros(300, int))).group == -1).all()
+    assert (copies(ds.Points(wide, np.zeros(300, int)), classes=True).group == -1).all()
+
+
+def test_a_table_that_is_there_twice_has_copies():
+    X = np.random.default_rng(0).normal(size=(100, 5))
+    y = np.arange(100) % 2
+    again = np.where(np.arange(100) < 10, 1 - y, y)
+    found = copies(ds.Points(np.vstack([X, X]), np.append(y, again)), classes=True)
+    assert (found.group >= 0).all()
+    assert found.conflict.sum() == 20
+
+
+def test_classes_of_whole_numbers_are_classes():
+    X = np.repeat(np.random.default_rng(0).normal(size=(40, 3)), 2, axis=0)
+    y = np.arange(80) // 2 + np.arange(80) % 2
+    assert copies(ds.Points(X, y), classes=True).conflict.all()
+    assert not copies(ds.Points(X, y), classes=False).conflict.any()
 
 
 def test_equal_rows_of_a_table_of_few_values_are_no_copies():
     X = np.random.default_rng(0).integers(0, 3, (400, 2)).astype(float)
-    found = copies(ds.Points(X, np.arange(400) % 2))
+    found = copies(ds.Points(X, np.arange(400) % 2), classes=True)
     assert found.few_values
     assert not found.conflict.any()
     assert (found.group == -1).all()
@@ -69,7 +85,7 @@ def test_equal_rows_of_a_table_of_few_values_are_no_copies():
 def test_numbers_contradict_each_other_beyond_half_a_standard_deviation():
     X = np.array([[0.0], [0.0], [5.0], [5.0], [9.0], [11.0], [14.0], [19.0]])
     y = np.array([0.0, 10.0, 3.0, 3.5, 20.0, 1.0, 2.0, 3.0])
-    found = copies(ds.Points(X, y))
+    found = copies(ds.Points(X, y), classes=False)
     assert np.flatnonzero(found.conflict).tolist() == [0, 1]
     assert np.flatnonzero(found.group == 1).tolist() == [2, 3]
 
@@ -77,7 +93,7 @@ def test_numbers_contradict_each_other_beyond_half_a_standard_deviation():
 def test_without_conflicts_the_majority_stays():
     X = np.array([0.0, 0.0, 0.0, 5.0, 5.0, 9.0, 20.0, 31.0, 43.0, 57.0])[:, np.newaxis]
     rows = ds.Points(X, ["a", "a", "b", "a", "b", "b", "a", "b", "a", "b"])
-    kept, n = without_conflicts(rows)
+    kept, n = without_conflicts(rows, classes=True)
     assert kept.ids.tolist() == [0, 1, 5, 6, 7, 8, 9]
     assert n == 3
 
@@ -154,6 +170,15 @@ def test_a_region_is_what_its_rule_says():
     assert np.array_equal(found.inside, (age > low) & (age <= high))
     missing = regions(frame, np.where(np.isnan(frame["gaps"]), 1.0, 0.0) + 0.1 * scores)
     assert next(r.rule for r in missing) == "gaps is missing"
+
+
+def test_thresholds_have_all_their_digits():
+    rng = np.random.default_rng(0)
+    time = 1_712_000_000 + rng.permutation(900)
+    frame = pd.DataFrame({"time": time})
+    found = regions(frame, (time > np.median(time)) * 2.0 + rng.normal(size=900))[0]
+    threshold = int(found.rule.split()[-1])
+    assert np.array_equal(found.inside, time > threshold)
 
 
 def test_errors_of_the_scores_widen_the_intervals():

@@ -259,9 +259,9 @@ def test_what_is_not_found_together_is_fitted_alone(classes, monkeypatch):
     alone = []
     for kind in (logistic._Base, logistic.Softmax):
 
-        def with_lost(self, outputs, lost, rows, y, plain=kind._with_lost):
+        def with_lost(self, outputs, lost, *rest, plain=kind._with_lost):
             alone.append(len(lost))
-            return plain(self, outputs, lost, rows, y)
+            return plain(self, outputs, lost, *rest)
 
         monkeypatch.setattr(kind, "_with_lost", with_lost)
     S, Z, test = (data(classes, n, d=5, seed=seed) for seed, n in enumerate((60, 8, 100)))

@@ -104,7 +104,11 @@ def _answer(audit: Audit) -> Iterator[str]:
         yield (
             f"Labels: about {noise.share:.1%} are wrong (95 % interval {noise.low:.1%} to "
             f"{noise.high:.1%}). "
-            + (f"{n:,} are probably wrong and listed below." if n else "None is probably wrong.")
+            + (
+                f"{n:,} are probably wrong{'' if run.sensitive else ' and listed below'}."
+                if n
+                else "None is probably wrong."
+            )
         )
     elif audit.run.valuation.draws is not None and audit.run.valuation.draws.judges_labels:
         yield f"Labels: not judged. {_TOO_FEW}"
@@ -151,6 +155,14 @@ def _of_labels(audit: Audit) -> Iterator[Finding]:
         if draws is not None and draws.judges_labels:
             yield Finding(text=f"Labels were not judged. {_TOO_FEW}", level="warning")
         return
+    unknown = int(np.isnan(found.wrong).sum())
+    if unknown:
+        yield Finding(
+            text="labels were not judged: their rows were not measured (--share), or too few "
+            "models know their class without them.",
+            count=unknown,
+            level="warning",
+        )
     expected = float(found.wrong[found.suspects].sum())
     text = "rows have labels that are probably wrong"
     text += f": about {expected:.0f} of them are expected to be wrong." if expected else "."

@@ -36,7 +36,7 @@ from dshapley.running.stopping import Stop, StopRule
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["EDITS", "LEAST", "Audit", "audit", "audited"]
+__all__ = ["LEAST", "Audit", "audit", "audited"]
 
 
 def without_below_zero(rows: Points, valuation: SampledValuation) -> tuple[Points, int]:
@@ -45,15 +45,13 @@ def without_below_zero(rows: Points, valuation: SampledValuation) -> tuple[Point
     return rows.take(~below), int(below.sum())
 
 
-def _without_conflicts(rows: Points, _: SampledValuation) -> tuple[Points, int]:
-    return without_conflicts(rows)
-
-
-EDITS: Mapping[str, Edit] = {
-    "without conflicts": _without_conflicts,
-    "without below zero": without_below_zero,
-}
-"""What an audit measures beside removing and relabelling the labels that are probably wrong."""
+def _edits(*, classes: bool) -> Mapping[str, Edit]:
+    """What an audit measures, by name."""
+    return {
+        **(LABEL_EDITS if classes else {}),
+        "without conflicts": lambda rows, _: without_conflicts(rows, classes=classes),
+        "without below zero": without_below_zero,
+    }
 
 
 LEAST = 0.05
@@ -121,12 +119,14 @@ class Audit(NotebookDisplay):
         if labels is not None:
             columns |= {
                 "label": labels.given,
-                "label_suspect": labels.suspects,
+                "label_suspect": pd.array(labels.suspects, dtype="boolean"),
                 "wrong": labels.wrong,
-                "suggested": labels.suggested,
+                "suggested": np.asarray(labels.suggested, dtype=object),
                 "likelihood": labels.probability,
                 "n_models": labels.n_models,
             }
+            for name in ("label_suspect", "suggested"):
+                columns[name][np.isnan(labels.wrong)] = None
         columns |= {"value": valuation.values, "stderr": valuation.stderr}
         if valuation.predicted.any():
             columns["predicted"] = valuation.predicted
@@ -154,9 +154,23 @@ class Audit(NotebookDisplay):
 
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        if not self.run.sensitive:
+        if self.run.sensitive:
+            _check_bare(folder)
+        else:
             write_csv(self.to_frame().reset_index(), folder / "audit.csv")
         return write(audit_page(self), folder, "audit")
+
+
+def _check_bare(folder: Path) -> None:
+    """Refuse a folder with rows of the table in it for a page that must show none."""
+    shown = next((name for name in _WITH_ROWS if (folder / name).exists()), None)
+    if shown is not None:
+        raise InputError(
+            f"{folder} has {shown}, which shows the table's rows: give a new folder for --sensitive"
+        )
+
+
+_WITH_ROWS = ("audit.csv", "values.csv", "values.parquet", "report.html")
 
 
 def class_means(valuation: Valuation) -> Floats:
@@ -289,7 +303,7 @@ def audited(
         return potentials_of(replace(request, database=database), test)[0]
 
     draws = valuation.draws
-    judged = draws is not None and draws.judges_labels
+    classes = draws is not None and draws.judges_labels
     try:
         facts = facts_of(
             valuation,
@@ -298,7 +312,7 @@ def audited(
             folder=None if request.store is None else Path(request.store),
             sensitive=sensitive,
             retrain=retrain,
-            edits={**(LABEL_EDITS if judged else {}), **EDITS},
+            edits=_edits(classes=classes),
             most_seconds=most_seconds,
             progress=progress,
         )
@@ -306,7 +320,7 @@ def audited(
         raise _while_measuring(valuation, request) from None
     return Audit(
         run=facts,
-        copies=copies(points),
+        copies=copies(points, classes=classes),
         rare=rare(points),
         contradicted=_contradicted(facts, prepared),
         worth=_worth(facts, prepared),

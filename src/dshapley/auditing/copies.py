@@ -8,20 +8,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshapley.data.points import Array, Floats, Points, row_digests
-from dshapley.data.targets import are_classes
 
 __all__ = ["Copies", "copies", "without_conflicts"]
 
 _CLOSE = 0.01
 """Near copies differ by at most this much in every column, in standard deviations of the column."""
+_FEWEST_NUMBERS = 3
+"""Columns of numbers in which near copies can be told. In one or two, rows are close by chance."""
 _FAR_BELOW = 0.1
 """And by at most this share of the distance that a row usually has from its nearest: in a dense
 table all rows have close neighbours, which are no copies.
 """
 _SAMPLE = 200
 """Rows that tell the usual distance."""
-_MOST = 0.5
-"""If more of the rows than this have a copy, the columns have few values and copies say nothing."""
+_MOST, _FEW = 0.5, 4
+"""If more of the rows than `_MOST` have a copy and no column has more different values than a
+`_FEW`-th of the rows, the columns have few values and copies say nothing.
+"""
 _APART = 0.5
 """Numbers to predict contradict each other if they differ by this many standard deviations."""
 
@@ -50,14 +53,17 @@ class Copies:
     few_values: bool = False
 
 
-def copies(points: Points) -> Copies:
+def copies(points: Points, *, classes: bool) -> Copies:
     """The exact and near copies among some rows, whose columns are encoded and scaled.
+
+    `classes` says whether their labels are classes or numbers.
 
     >>> X = [[0.0, 1.0], [2.0, 0.0], [0.0, 1.0], [0.5, 3.0], [2.0001, 0.0], [9.0, 9.0],
     ...      [7.0, 5.0], [4.0, 7.0], [8.0, 1.0]]
-    >>> found = copies(Points(X, ["a", "b", "b", "a", "b", "a", "b", "a", "b"]))
+    >>> found = copies(Points(X, ["a", "b", "b", "a", "b", "a", "b", "a", "b"]),
+    ...                classes=True)
     >>> found.group.tolist()
-    [0, 1, 0, -1, 1, -1, -1, -1, -1]
+    [0, -1, 0, -1, -1, -1, -1, -1, -1]
     >>> np.flatnonzero(found.exact).tolist(), np.flatnonzero(found.conflict).tolist()
     ([0, 2], [0, 2])
     """
@@ -66,7 +72,8 @@ def copies(points: Points) -> Copies:
     joined = _near(X[first])[same]
     _, group, sizes = np.unique(joined, return_inverse=True, return_counts=True)
     alone = sizes[group] == 1
-    if alone.mean() < 1 - _MOST:
+    most_distinct = max((len(np.unique(column)) for column in X.T), default=1)
+    if alone.mean() < 1 - _MOST and most_distinct * _FEW <= len(X):
         none = np.zeros(len(X), dtype=bool)
         return Copies(group=np.full(len(X), -1), exact=none, conflict=none.copy(), few_values=True)
     found = np.full(len(X), -1)
@@ -79,19 +86,19 @@ def copies(points: Points) -> Copies:
     return Copies(
         group=found,
         exact=np.bincount(same)[same] > 1,
-        conflict=_conflicts(found, points.y),
+        conflict=_conflicts(found, points.y, classes=classes),
     )
 
 
-def without_conflicts(points: Points, found: Copies | None = None) -> tuple[Points, int]:
+def without_conflicts(points: Points, *, classes: bool) -> tuple[Points, int]:
     """The rows without copies that contradict most of their copies, and how many these are.
 
     Where no label has a majority, or labels are numbers, all the copies are left out.
     """
-    found = copies(points) if found is None else found
+    found = copies(points, classes=classes)
     kept = ~found.conflict
     assert points.y is not None
-    if are_classes(points.y):
+    if classes:
         for g in np.unique(found.group[found.conflict]).tolist():
             rows = np.flatnonzero(found.group == g)
             labels, counts = np.unique(points.y[rows], return_counts=True)
@@ -112,7 +119,7 @@ def _near(X: Floats) -> NDArray[np.int64]:
     # searched by itself.
     categories = np.array([len(np.unique(column)) <= 2 for column in X.T], dtype=bool)
     numbers = X[:, ~categories]
-    if close > 0 and numbers.shape[1]:
+    if close > 0 and numbers.shape[1] >= _FEWEST_NUMBERS:
         names = row_digests(Points(X[:, categories])) if categories.any() else np.zeros(n)
         for rows in _parts(names):
             pairs.append(rows[_pairs(numbers[rows], close)])
@@ -150,12 +157,12 @@ def _close(X: Floats) -> float:
     return min(_CLOSE, _FAR_BELOW * float(np.median(np.concatenate(nearest))))
 
 
-def _conflicts(group: NDArray[np.int64], y: Array | None) -> NDArray[np.bool_]:
+def _conflicts(group: NDArray[np.int64], y: Array | None, *, classes: bool) -> NDArray[np.bool_]:
     conflict = np.zeros(len(group), dtype=bool)
     if y is None:
         return conflict
     there = np.flatnonzero(group >= 0)
-    if are_classes(y):
+    if classes:
         codes = np.unique(y, return_inverse=True)[1].astype(np.float64)
         least = 0.5
     else:

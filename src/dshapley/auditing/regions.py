@@ -88,7 +88,7 @@ def regions(
     >>> rng = np.random.default_rng(0)
     >>> frame = pd.DataFrame({"age": rng.uniform(20, 60, 600), "site": ["A", "B", "C"] * 200})
     >>> found = regions(frame, (frame["site"] == "C") + 0.1 * rng.normal(size=600))
-    >>> found[0].rule, bool(found[0].difference - found[0].reach > 0.9)
+    >>> found[0].rule, bool(found[0].difference - found[0].reach > 0.8)
     ('site is C', True)
     """
     scores = np.asarray(scores, dtype=np.float64)
@@ -104,7 +104,8 @@ def regions(
     for i in np.argsort(-clearness, kind="stable").tolist():
         inside = C[:, i]
         there = [region.inside[known] for region in found]
-        if any((inside & other).sum() > _OVERLAP * (inside | other).sum() for other in there):
+        alike = [*there, *(~other for other in there)]  # the rest of a region says the same
+        if any((inside & other).sum() > _OVERLAP * (inside | other).sum() for other in alike):
             continue
         region = _region(conditions[i].words, inside, known, scores, quantile, error_of)
         if abs(region.difference) > region.reach:
@@ -176,8 +177,17 @@ def _between(below: float, above: float) -> float:
 
 def _range(low: float, high: float) -> str:
     if math.isinf(low):
-        return f"up to {high:g}"
-    return f"above {low:g}" if math.isinf(high) else f"above {low:g} up to {high:g}"
+        return f"up to {_digits(high)}"
+    return f"above {_digits(low)}" + ("" if math.isinf(high) else f" up to {_digits(high)}")
+
+
+def _digits(number: float) -> str:
+    """The number with as many digits as it has.
+
+    >>> _digits(37.5), _digits(1_712_345_678.0), _digits(0.1)
+    ('37.5', '1712345678', '0.1')
+    """
+    return next(text for n in range(6, 18) if float(text := f"{number:.{n}g}") == number)
 
 
 def _standardised(C: NDArray[np.bool_], y: Floats) -> Floats:

@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 from dshapley.baselines.curves import Curve, First, removal_scores
 from dshapley.data.folds import in_folds
 from dshapley.data.points import Floats, Points, row_digests
-from dshapley.data.targets import are_classes
 from dshapley.errors import InputError
 from dshapley.formatting import duration
 from dshapley.inference.jackknife import Grouped
@@ -115,7 +114,7 @@ class FreshRows:
     by_class
         Whether the lowest (highest) rows of each class were removed, and not of all rows.
     edits
-        What other changes of the rows did, by name; only those that changed some row.
+        What other changes of the rows did, by name; only those that changed a row on average.
     """
 
     fractions: Floats
@@ -247,7 +246,7 @@ def on_fresh_rows(
     seed = draws.about.identity.seed
     n_draws = int(np.clip(len(draws) // _PART_OF_DRAWS, _FEWEST_DRAWS, _MOST_DRAWS))
     divisions = list(_divisions(make, database, points, test, seed))
-    by_class = points.y is not None and are_classes(points.y)
+    by_class = draws.judges_labels
     seconds = _time_of_draws(draws, divisions, n_draws)
     if most_seconds is not None and seconds > most_seconds:
         raise InputError(
@@ -294,7 +293,7 @@ def on_fresh_rows(
                 n_changed=float(np.mean([n for _, n in done])),
             )
             for name, done in edited.items()
-            if any(n for _, n in done)
+            if np.mean([n for _, n in done]) >= 1
         },
     )
 

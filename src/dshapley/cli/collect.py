@@ -57,7 +57,9 @@ def collect(
         found = candidates(folder, pool, source=source)
         for text in found.notices:
             notice(text)
-        stop = Stop(draws=draws or found.n_draws, seconds=options.seconds_of(time))
+        stop = Stop(
+            draws=found.n_draws if draws is None else draws, seconds=options.seconds_of(time)
+        )
         with options.workers("loky", None, jobs):
             answer = collected(found, n=n, by=cast("Any", by), stop=stop, share=share, store=out)
         if out is not None:

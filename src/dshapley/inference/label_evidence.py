@@ -55,6 +55,9 @@ class LabelEvidence(NotebookDisplay):
         The label with the highest mean probability; None for regression.
     n_models
         The number of models that were asked about each point.
+    n_informed
+        The number of these whose training set had the point's class; others cannot but call it
+        improbable. A label is judged from five such models on.
     ids, given
         The name of each point, and its label where it is known.
     noise
@@ -68,6 +71,7 @@ class LabelEvidence(NotebookDisplay):
     labels: Array | None
     probabilities: Floats | None
     n_models: NDArray[np.int64]
+    n_informed: NDArray[np.int64]
     ids: Array
     given: Array | None
 
@@ -88,7 +92,7 @@ class LabelEvidence(NotebookDisplay):
         if self.labels is None or self.probabilities is None or self.given is None:
             return None
         codes = np.searchsorted(self.labels, self.given).clip(max=len(self.labels) - 1)
-        known = (self.labels[codes] == self.given) & (self.n_models >= _FEWEST)
+        known = (self.labels[codes] == self.given) & (self.n_informed >= _FEWEST)
         if not known.any():
             return None
         return label_noise(self.probabilities, np.where(known, codes, UNKNOWN))
@@ -127,6 +131,7 @@ class LabelEvidence(NotebookDisplay):
             if self.probabilities is None
             else spread(self.probabilities, np.nan),
             n_models=spread(self.n_models, 0),
+            n_informed=spread(self.n_informed, 0),
             labels=self.labels,
             ids=ids,
             given=given,
@@ -191,9 +196,20 @@ def label_evidence(draws: Draws, points: Points | None = None) -> LabelEvidence:
         labels=evidence.labels if classes else None,
         probabilities=_means(evidence, weights, total) if classes else None,
         n_models=n,
+        n_informed=(seen & _informed(evidence)).sum(axis=0),
         ids=draws.ids,
         given=_labels_of(evidence, points),
     )
+
+
+def _informed(evidence: Evidence) -> NDArray[np.bool_]:
+    """(draws, points) whether the model knew the class of the point: whether it gave that class a
+    probability above 0 anywhere.
+    """
+    if not len(evidence.labels):
+        return np.ones(evidence.given.shape, dtype=bool)
+    knew = np.asarray((np.nan_to_num(evidence.answers) > 0).any(axis=1))
+    return np.asarray(knew[:, evidence.codes.clip(min=0)] & (evidence.codes != UNKNOWN))
 
 
 def _labels_of(evidence: Evidence, points: Points | None) -> Array | None:

@@ -6,8 +6,8 @@ is, never. So the share of wrong labels is estimated with the probabilities.
 
 The model has two unknowns. The right label of row x has the probability q_c(x), proportional to
 p_c(x)^a, where p_c(x) is the mean out-of-bag probability of class c; a > 1 undoes the doubt that
-wrong labels bring to the models. With the probability e the label is then replaced by another
-class, each alike. So the given label g has the probability
+wrong labels bring to the models, and a < 1 the overconfidence of some. With the probability e the
+label is then replaced by another class, each alike. So the given label g has the probability
 
     (1 - e) q_g + e / (C - 1) (1 - q_g),
 
@@ -26,13 +26,17 @@ from dshapley.data.points import Floats
 
 __all__ = ["LabelNoise", "label_noise"]
 
-_SHARPNESS = np.geomspace(0.5, 8.0, 25)
+_SHARPNESS = np.geomspace(0.05, 8.0, 41)
 _SHARES = 0.5 * np.linspace(0.0, 1.0, 41) ** 2
 """The values of a and e that are weighed. Small shares lie closer together: most tables have
 few wrong labels.
 """
 _DEPENDENT = 0.5
 """The likelihood counts a row as half a row, because all rows are judged by the same models."""
+_FLOOR = 0.02
+"""No model knows everything: a fiftieth of every probability is dealt evenly to the classes, so
+that a probability of 0 is no proof.
+"""
 _LEAST = 1e-9
 
 
@@ -95,7 +99,8 @@ def label_noise(probabilities: Floats, codes: NDArray[np.int64]) -> LabelNoise:
 
 def _sharpened(probabilities: Floats, codes: NDArray[np.int64], a: float) -> Floats:
     """Q of the given label: p^a over the sum of all classes."""
-    logs = a * np.log(np.maximum(probabilities, _LEAST))
+    n_classes = probabilities.shape[1]
+    logs = a * np.log((np.maximum(probabilities, 0.0) + _FLOOR / n_classes) / (1 + _FLOOR))
     powers = np.exp(logs - logs.max(axis=1, keepdims=True))
     return np.asarray(powers[np.arange(len(codes)), codes] / powers.sum(axis=1))
 

@@ -337,8 +337,10 @@ def _columns_of_kinds(queries: Sequence[Query], classes: Array | None) -> dict[K
     return found
 
 
-_OURS = frozenset(metric.score for metric in METRICS.values())
-"""The scores that are known to leave the outputs as they are."""
+_OURS = frozenset(id(metric.score) for metric in METRICS.values())
+"""The scores that are known to leave the outputs as they are: by identity, since others may not
+be hashable.
+"""
 
 
 def _scores_of(block: Array | Scored, asked: Asked) -> Floats:
@@ -354,7 +356,7 @@ def _scores_of(block: Array | Scored, asked: Asked) -> Floats:
         score = query.metric.score
         if (
             asked.is_shared
-            and score not in _OURS
+            and id(score) not in _OURS
             and not isinstance(score, SomeRows | WithoutGroup)
         ):
             outputs = outputs.copy()  # a metric that changes its argument must harm no other

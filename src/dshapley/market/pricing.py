@@ -21,7 +21,7 @@ from dshapley.market.price_list_file import COLUMNS, PriceList, with_checksum
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Prices", "price_list", "prices_at"]
+__all__ = ["Prices", "for_its_test_rows", "price_list", "prices_at"]
 
 _LEAST_MONEY = 1e-9
 """The least rate or budget: smaller prices would lose digits when they are printed."""
@@ -90,7 +90,7 @@ def price_list(
     sizes = _sizes(valuation, m)
     parts, totals = [], []
     for size in sizes:
-        at = _valued(valuation, size)
+        at = for_its_test_rows(_valued(valuation, size))
         if at.unseen:
             raise InputError(
                 f"the errors of the values for m = {size} are not known yet: {at.what_is_unseen}; "
@@ -112,6 +112,16 @@ def price_list(
         "totals": totals,
     }
     return with_checksum(pd.concat(parts, ignore_index=True), terms)
+
+
+def for_its_test_rows(valuation: Valuation) -> Valuation:
+    """The values with errors for the test rows that they were computed with.
+
+    A price is for these test rows, which the buyer's check measures on its own side. Cross-fitted
+    values have no test rows of their own: their errors stay as they are.
+    """
+    draws = valuation.draws
+    return valuation if draws is None or draws.folds is not None else valuation.of_draws
 
 
 def _rows(

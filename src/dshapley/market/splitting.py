@@ -14,6 +14,7 @@ from dshapley.errors import InputError, nearest, warn
 from dshapley.inference.sampled import SampledValuation
 from dshapley.inference.uncertainty import bonferroni_quantile, check_confidence
 from dshapley.inference.valuation import Valuation
+from dshapley.market.pricing import for_its_test_rows
 from dshapley.notebooks import NotebookDisplay
 from dshapley.sampling.provenance import Identity
 
@@ -103,6 +104,7 @@ def splitting(
     ([0.0, 0.0], [False, False], True)
     """
     check_confidence(confidence)
+    whole, parts = for_its_test_rows(whole), for_its_test_rows(parts)
     names = np.array([str(name) for name in part_of])
     ids = [str(name) for name in whole.ids]
     if len(names) != len(parts):

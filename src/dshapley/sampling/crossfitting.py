@@ -208,10 +208,12 @@ def equal_rows(database: Points, n_folds: int) -> NDArray[np.intp]:
     own.
     """
     _, number, counts = np.unique(row_digests(database), return_inverse=True, return_counts=True)
-    few_distinct = len(counts) * _MOST_ALIKE < len(database)
-    if few_distinct or counts.max() * 2 * n_folds > len(database):
+    if len(counts) * _MOST_ALIKE < len(database):
         return np.arange(len(database))
-    return number
+    # A row that fills much of a fold cannot stay together, such as a blank one; others can.
+    alone = (counts * 2 * n_folds > len(database))[number]
+    number[alone] = len(counts) + np.arange(int(alone.sum()))
+    return np.unique(number, return_inverse=True)[1]
 
 
 def _units(

@@ -49,8 +49,9 @@ class Witness:
         if len(labels):
             codes = np.searchsorted(labels, points.y).clip(max=len(labels) - 1)
             codes = np.where(labels[codes] == points.y, codes, UNKNOWN)
-        equal = equal_rows(database, _N_FOLDS)
-        places = places_of(points, database)
+        # By features alone: a model that was trained on (x, a) has seen x, whatever its label now.
+        features = Points(database.X)
+        equal, places = equal_rows(features, _N_FOLDS), places_of(Points(points.X), features)
         least = max(1, int(np.ceil(_LEAST_SHARE * (len(weights) - 1))))
         often = float(weights[least:].sum())
         return Witness(
