@@ -89,6 +89,29 @@ def test_copies_of_a_row_count_as_seen():
     assert any(seen)
 
 
+def test_a_copy_with_another_label_counts_as_seen():
+    """A nearest neighbour that has seen (x, a) would call (x, b) wrong from memory."""
+    B = labelled(60)
+    twins = ds.Points(B.X[:20], 1 - B.y[:20])
+    both = B + twins
+    found = run_of(KNeighborsClassifier(1), B=both, m=60, stop=150)
+    design = ds.Design(both, 60, seed=1)
+    for t, given in zip(found.evidence.t.tolist(), found.evidence.given, strict=True):
+        inside = set((design.draw(t).rows % 60).tolist())  # row i and its twin 60 + i
+        expected = [i % 60 in inside for i in range(80)]
+        assert np.isnan(given).tolist() == expected
+
+
+def test_labels_are_judged_by_models_that_know_their_class():
+    rng = np.random.default_rng(0)
+    y = np.array([0] * 60 + [1] * 60 + [2])
+    X = 6.0 * np.eye(3)[y] + rng.normal(size=(121, 3))
+    found = ds.value(X, y, model="naive_bayes", m=100, stop=80).label_evidence()
+    assert found.n_informed[-1] == 0 < found.n_models[-1]
+    assert np.isnan(found.wrong[-1])
+    assert not found.suspects[-1]
+
+
 def test_regression_keeps_what_is_left_of_y():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 2))

@@ -439,3 +439,11 @@ def test_a_repeated_metric_is_an_error_for_people(tmp_path, adult):
     assert result.exit_code == 2
     assert "error: metric: 'brier' is given 2 times" in result.stderr
     assert not (tmp_path / "run").exists()
+
+
+def test_scorers_of_scikit_learn_share_a_run_too():
+    B = labelled(60)
+    both = ds.value(B, model="naive_bayes", metric=["accuracy", "f1_macro"], m=20, stop=12)
+    for name in ("accuracy", "f1_macro"):
+        alone = ds.value(B, model="naive_bayes", metric=name, m=20, stop=12)
+        assert both[name].draws.marginals.tobytes() == alone.draws.marginals.tobytes()

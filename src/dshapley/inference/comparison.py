@@ -25,6 +25,7 @@ from dshapley.inference.joint_errors import (
     errors_of_draws,
     same_draws,
     same_table_in_turn,
+    same_test_rows,
     with_test_rows,
 )
 from dshapley.inference.sampled import SampledValuation
@@ -316,10 +317,12 @@ def _pair(
         agreeing = _agreeing(values, errors).tolist()
     centres = float(values[0][among].mean()), float(values[1][among].mean())
     freedom = _pooled(errors, (a.of_draws.freedom, b.of_draws.freedom))
+    # In other folds each run has test rows of its own, whose luck lowers the correlation too.
+    in_order = whole if same_table_in_turn(a, b) and not same_test_rows(a, b, where) else errors
     return PairOfRuns(
         first=i,
         second=j,
-        order=agreement(values, errors, freedom=freedom),
+        order=agreement(values, in_order, freedom=freedom),
         top=Overlap(*_in_both(*values), agreeing[0]),
         bottom=Overlap(*_in_both(-values[0], -values[1]), agreeing[1]),
         difference=difference,
