@@ -245,7 +245,7 @@ def test_each_metric_has_a_run_folder_of_its_own(tmp_path):
     for metric, valuation in together.items():
         folder = tmp_path / "run" / metric
         assert_same(ds.load_run(folder), valuation.draws)
-        # one metric alone goes on where they stopped, as if it had been alone before
+        # one metric alone resumes there, as if it had been alone before
         more = run_folders(folder, metric=metric, stop=12)
         straight = run_folders(None, metric=metric, stop=12)
         assert_same(more.draws, straight.draws)
