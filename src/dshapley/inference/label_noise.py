@@ -38,6 +38,8 @@ _FLOOR = 0.02
 that a probability of 0 is no proof.
 """
 _LEAST = 1e-9
+_NOTHING = 1e-6
+"""A smaller weight on the grid is left out."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -87,9 +89,11 @@ def label_noise(probabilities: Floats, codes: NDArray[np.int64]) -> LabelNoise:
     weights = np.exp(_DEPENDENT * (likelihood - likelihood.max()))
     weights /= weights.sum()
     found = np.zeros(len(known))
-    for i, j in zip(*np.nonzero(weights > 1e-6), strict=True):
-        e = float(_SHARES[j])
-        found += weights[i, j] * e / others * (1 - right[i]) / _given(right[i], e, others)
+    for i in np.flatnonzero(weights.sum(axis=1) > _NOTHING):
+        here = weights[i] > _NOTHING
+        e = _SHARES[here][:, np.newaxis]
+        wrong_here = e / others * (1 - right[i]) / _given(right[i], e, others)
+        found += weights[i, here] @ wrong_here
     wrong[known] = found
     of_shares = weights.sum(axis=0)
     ends = np.searchsorted(of_shares.cumsum(), [0.025, 0.975])
@@ -105,6 +109,6 @@ def _sharpened(probabilities: Floats, codes: NDArray[np.int64], a: float) -> Flo
     return np.asarray(powers[np.arange(len(codes)), codes] / powers.sum(axis=1))
 
 
-def _given(right: Floats, e: float, others: int) -> Floats:
+def _given(right: Floats, e: float | Floats, others: int) -> Floats:
     """The probability of the given label."""
     return np.maximum((1 - e) * right + e / others * (1 - right), _LEAST)
