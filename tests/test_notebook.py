@@ -210,7 +210,7 @@ def returned_classes():
     return {classes[name] for name in names & set(classes)}
 
 
-NOT_RESULTS = {"Dataset", "Draw", "Metric", "ModelPotential", "Points"}
+NOT_RESULTS = {"Dataset", "Draw", "LabelValues", "Metric", "ModelPotential", "Points"}
 """What goes into a run, and what is a table of its own."""
 
 

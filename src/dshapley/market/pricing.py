@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -121,7 +121,10 @@ def for_its_test_rows(valuation: Valuation) -> Valuation:
     values have no test rows of their own: their errors stay as they are.
     """
     draws = valuation.draws
-    return valuation if draws is None or draws.folds is not None else valuation.of_draws
+    if draws is None or draws.folds is not None:
+        return valuation
+    # Only the errors change, also where the caller has changed values or names.
+    return replace(valuation.of_draws, values=valuation.values, ids=valuation.ids)
 
 
 def _rows(
