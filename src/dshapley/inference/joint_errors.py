@@ -131,7 +131,7 @@ class JointErrors:
         """Both runs' values in spreads of the true values from the mean, with their errors.
 
         Mean and spread are those of some points. They have errors too, and these are in the
-        influences (delta method): what shifts or scales all values of a run together does not change
+        influences (delta method): what shifts or scales all values of a run does not change
         a standardised value.
         """
         scaled = [
